@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from afterglow.graph import Value
 from afterglow.nn import init
 from afterglow.nn.basic import GELU, Dropout, Linear, ReLU
+from afterglow.nn.checks import check_counts, check_shares
 from afterglow.nn.layer import Layer
 from afterglow.nn.normalization import LayerNorm
 from afterglow.nn.scope import AnyLayer, Scope
@@ -32,6 +33,10 @@ class MultiHeadAttention(Layer):
     bias: bool = True
     causal: bool = False
 
+    def __post_init__(self) -> None:
+        check_counts(self, "embed_dim", "num_heads")
+        check_shares(self, "dropout")
+
     def build(self, scope: Scope, x: Value) -> Value:
         """One product for queries, keys and values; each head on its own; one product more."""
         self._check(scope, x)
@@ -43,7 +48,7 @@ class MultiHeadAttention(Layer):
         return scope.layer("out_proj", last, joined)
 
     def _check(self, scope: Scope, x: Value) -> None:
-        if self.num_heads < 1 or self.embed_dim % self.num_heads:
+        if self.embed_dim % self.num_heads:
             raise CompileError(
                 f"{self.embed_dim} features do not divide into {self.num_heads} heads"
             )
@@ -94,6 +99,10 @@ class TransformerBlock(Layer):
     activation: str | AnyLayer = "relu"
     norm_first: bool = False
     causal: bool = False
+
+    def __post_init__(self) -> None:
+        check_counts(self, "d_model", "nhead", "dim_feedforward")
+        check_shares(self, "dropout")
 
     def build(self, scope: Scope, x: Value) -> Value:
         """Two residual branches."""

@@ -7,6 +7,12 @@ from dataclasses import dataclass, field
 
 from afterglow.graph import Op, Value
 from afterglow.nn import init
+from afterglow.nn.checks import (
+    check_axes,
+    check_counts,
+    check_initialisers,
+    check_shares,
+)
 from afterglow.nn.init import Initialiser
 from afterglow.nn.layer import Layer
 from afterglow.nn.scope import Scope
@@ -18,7 +24,7 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.random import Dropout as DropoutOp
 from afterglow.ops.softmax import Softmax as SoftmaxOp
-from afterglow.support.errors import CompileError
+from afterglow.support.errors import CompileError, UsageError
 
 
 def within(fan: int) -> Initialiser:
@@ -36,6 +42,10 @@ class Linear(Layer):
     bias: bool = True
     weight_init: Initialiser | None = field(default=None, kw_only=True, repr=False)
     bias_init: Initialiser | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        check_counts(self, "in_features", "out_features")
+        check_initialisers(self, "weight_init", "bias_init")
 
     def build(self, scope: Scope, x: Value) -> Value:
         """A product, and a sum."""
@@ -61,6 +71,10 @@ class Embedding(Layer):
     embedding_dim: int
     weight_init: Initialiser = field(default=init.normal(), kw_only=True, repr=False)
 
+    def __post_init__(self) -> None:
+        check_counts(self, "num_embeddings", "embedding_dim")
+        check_initialisers(self, "weight_init")
+
     def build(self, scope: Scope, x: Value) -> Value:
         """A row for each element of x."""
         if not x.type.dtype.is_integer:
@@ -79,10 +93,18 @@ class Flatten(Layer):
     start_dim: int = 1
     end_dim: int = -1
 
+    def __post_init__(self) -> None:
+        check_axes(self, "start_dim", "end_dim")
+
     def build(self, scope: Scope, x: Value) -> Value:
         """A reshape."""
-        first, last = (axis % x.type.rank for axis in (self.start_dim, self.end_dim))
+        first, last = (scope.axis(x, axis) for axis in (self.start_dim, self.end_dim))
         shape = x.type.shape
+        if first > last:
+            raise CompileError(
+                f"starts at axis {first} of its input {x.type}, after its end, axis {last}",
+                help="give the first axis, then the last one",
+            )
         middle = math.prod(shape[first : last + 1])
         return scope.emit(Reshape((*shape[:first], middle, *shape[last + 1 :])), x)
 
@@ -107,6 +129,9 @@ class Dropout(Activation):
 
     p: float = 0.5
 
+    def __post_init__(self) -> None:
+        check_shares(self, "p")
+
     @property
     def op(self) -> Op:
         """Dropout."""
@@ -125,6 +150,12 @@ class GELU(Activation):
     """x times the normal distribution function of x; `approximate="tanh"` is a bit faster."""
 
     approximate: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.approximate not in ("none", "tanh"):
+            raise UsageError(
+                f"GELU: approximate must be 'none' or 'tanh', got {self.approximate!r}"
+            )
 
     @property
     def op(self) -> Op:
@@ -170,6 +201,9 @@ class Softmax(Activation):
     """Exponentials that sum to one along an axis."""
 
     dim: int = -1
+
+    def __post_init__(self) -> None:
+        check_axes(self, "dim")
 
     @property
     def op(self) -> Op:

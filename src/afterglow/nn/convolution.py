@@ -8,6 +8,7 @@ from typing import ClassVar, TypeAlias
 
 from afterglow.graph import Op, Value
 from afterglow.nn.basic import within
+from afterglow.nn.checks import check_counts, check_initialisers, check_sizes
 from afterglow.nn.init import Initialiser
 from afterglow.nn.layer import Layer
 from afterglow.nn.scope import Scope
@@ -16,6 +17,7 @@ from afterglow.ops import pooling
 from afterglow.ops.movement import Transpose
 from afterglow.ops.reduction import ReduceMean
 from afterglow.support.errors import CompileError, UsageError
+from afterglow.types.extent import largest
 
 Size: TypeAlias = "int | tuple[int, ...]"
 """An extent for each spatial axis; a number is that of all."""
@@ -34,10 +36,22 @@ def channels_first(scope: Scope, y: Value) -> Value:
 
 
 def _each(size: Size, count: int) -> tuple[int, ...]:
-    given = (size,) * count if isinstance(size, int) else tuple(size)
-    if len(given) != count:
-        raise UsageError(f"{size} must have {count} entries, one for each spatial axis")
-    return given
+    return tuple(size) if isinstance(size, (tuple, list)) else (size,) * count
+
+
+def _check_reach(x: Value, kernel: Size, padding: Size, dilation: Size) -> None:
+    """Refuse an image that a window does not fit into, even with its padding."""
+    spatial = x.type.rank - 2
+    sizes = (_each(size, spatial) for size in (kernel, padding, dilation))
+    for axis, (extent, pad, step) in enumerate(zip(*sizes, strict=True), 2):
+        reach, room = step * (extent - 1) + 1, largest(x.type.shape[axis]) + 2 * pad
+        if reach > room:
+            raise CompileError(
+                f"its window has {reach} elements along axis {axis}, but its input {x.type} "
+                f"has only {room} with its padding",
+                help="make the window smaller or the padding larger, or shrink the image less "
+                "before it",
+            )
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,6 +69,12 @@ class Convolution(Layer):
     bias: bool = True
     weight_init: Initialiser | None = field(default=None, kw_only=True, repr=False)
     bias_init: Initialiser | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        check_counts(self, "in_channels", "out_channels", "groups")
+        check_sizes(self, self.spatial, "kernel_size", "stride", "dilation")
+        check_sizes(self, self.spatial, "padding", least=0)
+        check_initialisers(self, "weight_init", "bias_init")
 
     @property
     def kernel(self) -> tuple[int, ...]:
@@ -85,7 +105,7 @@ class Convolution(Layer):
         return channels_first(scope, scope.emit(self.convolution(), x, weight_last, bias))
 
     def _check(self, scope: Scope, x: Value) -> None:
-        if self.groups < 1 or self.in_channels % self.groups or self.out_channels % self.groups:
+        if self.in_channels % self.groups or self.out_channels % self.groups:
             raise CompileError(
                 f"{self.in_channels} and {self.out_channels} channels do not divide "
                 f"into {self.groups} groups"
@@ -94,6 +114,10 @@ class Convolution(Layer):
         here = x.type.shape[1]
         fix = f"make in_channels {here}, or change the layer before it"
         scope.expect(x, 1, self.in_channels, "channels", fix)
+        self._check_window(x)
+
+    def _check_window(self, x: Value) -> None:
+        _check_reach(x, self.kernel_size, self.padding, self.dilation)
 
 
 class Conv1d(Convolution):
@@ -114,6 +138,21 @@ class ConvTranspose2d(Convolution):
 
     spatial = 2
     output_padding: Size = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(self, self.spatial, "output_padding", least=0)
+        sizes = (self.output_padding, self.stride, self.dilation)
+        each = (_each(size, self.spatial) for size in sizes)
+        if any(added >= max(steps) for added, *steps in zip(*each, strict=True)):
+            raise UsageError(
+                f"ConvTranspose2d: output_padding must be less than the stride or the dilation, "
+                f"got {self.output_padding!r} with stride {self.stride!r} and dilation "
+                f"{self.dilation!r}"
+            )
+
+    def _check_window(self, x: Value) -> None:
+        """Its windows are of the result, which is as large as they need."""
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
@@ -139,6 +178,10 @@ class MaxPool2d(Layer):
     dilation: Size = 1
     ceil_mode: bool = False
 
+    def __post_init__(self) -> None:
+        check_sizes(self, 2, "dilation")
+        _check_pool(self)
+
     def build(self, scope: Scope, x: Value) -> Value:
         """Between two transposes."""
         op = pooling.MaxPool(
@@ -146,7 +189,10 @@ class MaxPool2d(Layer):
             _each(self.dilation, 2),
             self.ceil_mode,
         )
-        return _pooled(scope, op, x)
+        scope.expect_rank(x, AXES[2])
+        if not self.ceil_mode:  # or else a window may hang over the end
+            _check_reach(x, self.kernel_size, self.padding, self.dilation)
+        return _between_transposes(scope, op, x)
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,11 +205,17 @@ class AvgPool2d(Layer):
     ceil_mode: bool = False
     count_include_pad: bool = True
 
+    def __post_init__(self) -> None:
+        _check_pool(self)
+
     def build(self, scope: Scope, x: Value) -> Value:
         """Between two transposes."""
         windows = _windows(self.kernel_size, self.stride, self.padding)
         op = pooling.AvgPool(*windows, (1, 1), self.ceil_mode, self.count_include_pad)
-        return _pooled(scope, op, x)
+        scope.expect_rank(x, AXES[2])
+        if not self.ceil_mode:  # as above
+            _check_reach(x, self.kernel_size, self.padding, 1)
+        return _between_transposes(scope, op, x)
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,6 +234,16 @@ def _windows(
     return kernel, _each(kernel if stride is None else stride, 2), (*pads, *pads)
 
 
-def _pooled(scope: Scope, op: Op, x: Value) -> Value:
-    scope.expect_rank(x, AXES[2])
+def _check_pool(layer: MaxPool2d | AvgPool2d) -> None:
+    check_sizes(layer, 2, "kernel_size", *(() if layer.stride is None else ("stride",)))
+    check_sizes(layer, 2, "padding", least=0)
+    each = zip(_each(layer.kernel_size, 2), _each(layer.padding, 2), strict=True)
+    if any(2 * pad > extent for extent, pad in each):
+        raise UsageError(
+            f"{type(layer).__name__}: padding must be at most half of kernel_size "
+            f"{layer.kernel_size!r}, got {layer.padding!r}"
+        )
+
+
+def _between_transposes(scope: Scope, op: Op, x: Value) -> Value:
     return channels_first(scope, scope.emit(op, channels_last(scope, x)))

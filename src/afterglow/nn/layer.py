@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from numbers import Integral
 from typing import TypeAlias
 
 import numpy as np
@@ -12,7 +13,7 @@ from afterglow.graph import Builder, Function, Module, Value
 from afterglow.nn.scope import AnyLayer, LayerError, Scope, describe
 from afterglow.support.errors import CompileError, UsageError
 from afterglow.types import Array, DType, TensorType
-from afterglow.types.dtype import dtype_named
+from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import LARGEST_EXTENT, Dim, ranged
 
 Extent: TypeAlias = "int | str | None"
@@ -68,6 +69,8 @@ def module(
     """
     owner = Module("network")
     function = Function("main", owner)
+    _check_named("inputs", inputs, "{'x': (None, 3)}, with None for the batch")
+    _check_named("weights", weights or {}, "weights={'0.weight': ARRAY}")
     given = [function.input(name, _type(name, spec)) for name, spec in inputs.items()]
     known = {name: np.asarray(value) for name, value in (weights or {}).items()}
     try:
@@ -93,20 +96,44 @@ def _check_used(weights: Mapping[str, Array], owner: Module) -> None:
         )
 
 
+def _check_named(argument: str, given: object, example: str) -> None:
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise UsageError(
+            f"{argument} must be a dictionary with names as keys, got {given!r}",
+            help=f"write {example}",
+        )
+
+
 def _type(name: str, spec: Input | Sequence[Extent]) -> TensorType:
-    given = spec if isinstance(spec, Input) else Input(tuple(spec))
-    dtype = dtype_named(given.dtype) if isinstance(given.dtype, str) else given.dtype
-    return TensorType(dtype, tuple(_extent(name, i, e) for i, e in enumerate(given.shape)))
+    given = spec if isinstance(spec, Input) else Input(spec)
+    if isinstance(given.shape, str) or not isinstance(given.shape, Iterable):
+        raise UsageError(
+            f"the shape of input {name!r} must be a tuple of extents, got {given.shape!r}",
+            help="write (None, 3), with None for the batch",
+        )
+    shape = tuple(_extent(name, axis, extent) for axis, extent in enumerate(given.shape))
+    return TensorType(_dtype(name, given.dtype), shape)
+
+
+def _dtype(name: str, given: DType | str) -> DType:
+    if isinstance(given, DType):
+        return given
+    if given not in DTYPES:
+        raise UsageError(
+            f"input {name!r} has no element type {given!r}",
+            help=f"there are {', '.join(DTYPES)}",
+        )
+    return DTYPES[given]
 
 
 def _extent(name: str, axis: int, extent: Extent) -> int:
     """A number as it is; a free dimension, whose name on axis 0 is `batch`, as any extent."""
-    if isinstance(extent, int):
-        if extent < 0:
-            raise UsageError(
-                f"input {name!r} has extent {extent} along axis {axis}",
-                help="give a number, a name, or None for a dimension that is free",
-            )
-        return extent
+    if isinstance(extent, Integral) and extent >= 0:
+        return extent if isinstance(extent, int) else int(extent)
+    if not isinstance(extent, (str, type(None))):
+        raise UsageError(
+            f"input {name!r} has extent {extent} along axis {axis}",
+            help="give a number, a name, or None for a dimension that is free",
+        )
     free = extent or ("batch" if axis == 0 else f"{name}_{axis}")
     return ranged(Dim(free, 1, LARGEST_EXTENT))

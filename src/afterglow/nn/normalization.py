@@ -9,6 +9,7 @@ import numpy as np
 
 from afterglow.graph import Value
 from afterglow.nn import init
+from afterglow.nn.checks import check_counts, check_numbers, check_sizes
 from afterglow.nn.layer import Layer
 from afterglow.nn.scope import Scope
 from afterglow.ops import normalization as ops
@@ -32,6 +33,11 @@ class BatchNorm(Layer):
     momentum: float = 0.1
     affine: bool = True
 
+    def __post_init__(self) -> None:
+        check_counts(self, "num_features")
+        check_numbers(self, "eps")
+        check_numbers(self, "momentum", most=1)
+
     def build(self, scope: Scope, x: Value) -> Value:
         """By the running statistics: `training/mode.py` puts those of the batch in their place."""
         _expect_channels(scope, x, self.num_features)
@@ -51,6 +57,10 @@ class GroupNorm(Layer):
     eps: float = 1e-5
     affine: bool = True
 
+    def __post_init__(self) -> None:
+        check_counts(self, "num_groups", "num_channels")
+        check_numbers(self, "eps")
+
     def build(self, scope: Scope, x: Value) -> Value:
         """One op."""
         _expect_channels(scope, x, self.num_channels)
@@ -66,6 +76,10 @@ class LayerNorm(Layer):
     eps: float = 1e-5
     elementwise_affine: bool = True
     bias: bool = True
+
+    def __post_init__(self) -> None:
+        check_sizes(self, None, "normalized_shape")
+        check_numbers(self, "eps")
 
     def build(self, scope: Scope, x: Value) -> Value:
         """One op."""
@@ -83,6 +97,10 @@ class RMSNorm(Layer):
     normalized_shape: Shape
     eps: float = float(np.finfo(np.float32).eps)
     elementwise_affine: bool = True
+
+    def __post_init__(self) -> None:
+        check_sizes(self, None, "normalized_shape")
+        check_numbers(self, "eps")
 
     def build(self, scope: Scope, x: Value) -> Value:
         """One op."""

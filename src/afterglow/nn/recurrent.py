@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from afterglow.graph import Value
 from afterglow.nn.basic import Dropout, within
+from afterglow.nn.checks import check_counts, check_shares
 from afterglow.nn.layer import Layer
 from afterglow.nn.scope import Scope
 from afterglow.ops import recurrent as ops
@@ -34,10 +35,14 @@ class Recurrent(Layer):
     bidirectional: bool = False
     return_sequences: bool = True
 
+    def __post_init__(self) -> None:
+        check_counts(self, "input_size", "hidden_size", "num_layers")
+        check_shares(self, "dropout")
+
     def build(self, scope: Scope, x: Value) -> Value:
         """Layer on layer; dropout is between them."""
-        fix = f"make input_size {x.type.shape[-1]}, or change the layer before it"
         scope.expect_rank(x, "batch, steps, features" if self.batch_first else "steps, batch, x")
+        fix = f"make input_size {x.type.shape[-1]}, or change the layer before it"
         scope.expect(x, -1, self.input_size, "features", fix)
         y = scope.emit(Transpose((1, 0, 2)), x) if self.batch_first else x
         state = y

@@ -108,6 +108,13 @@ class Scope:
         if x.type.rank != len(axes.split(", ")):
             raise CompileError(f"takes an input [{axes}], got {x.type}")
 
+    def axis(self, x: Value, axis: int) -> int:
+        """An axis of an input, counted from its first one."""
+        if -x.type.rank <= axis < x.type.rank:
+            return axis % x.type.rank
+        fix = f"axes run from {-x.type.rank} to {x.type.rank - 1}" if x.type.rank else ""
+        raise CompileError(f"there is no axis {axis} in its input {x.type}", help=fix)
+
     def _inside(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name
 

@@ -14,7 +14,7 @@ from afterglow.ops.arithmetic import Arithmetic
 from afterglow.ops.elementwise import Max, Min, Neg
 from afterglow.ops.functions import Sqrt
 from afterglow.ops.reduction import emit_total
-from afterglow.optim.checks import check_number
+from afterglow.support.checks import check_number
 from afterglow.support.errors import UsageError
 
 TINY = 1e-6

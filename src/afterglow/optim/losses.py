@@ -17,7 +17,7 @@ from afterglow.ops.cross_entropy import IGNORED
 from afterglow.ops.loss import LossReduction
 from afterglow.ops.movement import Transpose
 from afterglow.ops.softmax import LogSoftmax
-from afterglow.optim.checks import check_count, check_number, check_share, look_up
+from afterglow.support.checks import check_count, check_number, check_share, look_up
 from afterglow.support.errors import UsageError
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from afterglow.graph import Builder, Op, Value
 from afterglow.ops import optimizer as ops
-from afterglow.optim.checks import check_betas, check_number, check_share, look_up
+from afterglow.support.checks import check_betas, check_number, check_share, look_up
 from afterglow.support.errors import UsageError
 
 LearningRate = float | Callable[[int], float]

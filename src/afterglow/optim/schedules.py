@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from afterglow.optim.checks import check_count, check_number, look_up
+from afterglow.support.checks import check_count, check_number, look_up
 from afterglow.support.errors import UsageError
 
 
