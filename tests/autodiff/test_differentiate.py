@@ -114,6 +114,22 @@ def test_what_was_differentiated_can_be_again(function: Function) -> None:
             """,
         ),
         (
+            "loss",
+            5,
+            """
+            error: wrt must be names or values to differentiate by, got 5
+              help: there are x, n, bias, weight
+            """,
+        ),
+        (
+            5,
+            None,
+            """
+            error: loss must be the name of an output or its value, got 5
+              help: there are scores, loss
+            """,
+        ),
+        (
             Value("y", ag.TensorType.of(np.zeros(2))),
             None,
             """

@@ -69,10 +69,11 @@ def test_the_factor_fuses_into_the_update() -> None:
     assert not [line for line in text.splitlines() if "= alloc f32[6, 5]" in line]
 
 
-def test_a_negative_limit_is_refused() -> None:
+@pytest.mark.parametrize("limit", [-1.0, 0.0])
+def test_a_limit_that_is_not_above_0_is_refused(limit: float) -> None:
     with pytest.raises(UsageError) as caught:
-        clipped("value", -1.0)
-    assert caught.value.what == "clipping: the limit must be a number of at least 0, got -1.0"
+        clipped("value", limit)
+    assert caught.value.what == f"clipping: the limit must be a number above 0, got {limit}"
 
 
 def test_no_gradients_have_no_norm() -> None:

@@ -195,7 +195,19 @@ THREE = TensorType(f32, (5, 2, 4))
 ONE = TensorType(f32, (4, 3))
 REFUSED = [
     (lambda: MSE(reduction="none"), 'MSE: reduction must be "mean" or "sum", got \'none\''),
-    (lambda: Huber(0.0), "Huber: delta must be above 0, got 0"),
+    (lambda: Huber(0.0), "Huber: delta must be a number above 0, got 0.0"),
+    (
+        lambda: CrossEntropy(class_weights=5),
+        "CrossEntropy: class_weights must be a list of numbers, got 5",
+    ),
+    (
+        lambda: BinaryCrossEntropy(weight="a"),
+        "BinaryCrossEntropy: weight must be a list of numbers, got 'a'",
+    ),
+    (
+        lambda: BinaryCrossEntropy(pos_weight=[1, "a"]),
+        "BinaryCrossEntropy: pos_weight must be a number of at least 0, got 'a'",
+    ),
     (
         lambda: CrossEntropy(1.5),
         "CrossEntropy: label_smoothing must be a number from 0 to less than 1, got 1.5",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,7 +136,10 @@ def test_what_makes_no_sense_is_refused(make: Callable[[], Optimizer], text: str
     assert caught.value.what == text
 
 
-def test_a_schedule_that_gives_no_number_is_refused() -> None:
+@pytest.mark.parametrize("rate", [None, -0.5, float("nan"), float("inf")])
+def test_a_schedule_that_gives_no_rate_is_refused_with_the_step(rate: Any) -> None:
     with pytest.raises(UsageError) as caught:
-        rate_at(SGD(lambda step: None), 3)  # type: ignore[arg-type,return-value]
-    assert caught.value.what == "the learning rate of step 3 must be a number, got None"
+        rate_at(SGD(lambda step: rate), 3)
+    assert caught.value.what == (
+        f"the learning rate of step 3 must be a number of at least 0, got {rate}"
+    )

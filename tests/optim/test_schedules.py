@@ -72,6 +72,11 @@ REFUSED = [
         lambda: Piecewise(0.1, [2, 2], [1, 1]),
         "Piecewise: boundaries must rise from 1 on, got (2, 2)",
     ),
+    (lambda: Piecewise(0.1, 3, 4), "Piecewise: boundaries must be a list of numbers, got 3"),
+    (
+        lambda: Piecewise(0.1, [3], ["a"]),
+        "Piecewise: rates must be a number of at least 0, got 'a'",
+    ),
     (lambda: schedules.from_json({"kind": "Sine"}), "there is no schedule 'Sine'"),
 ]
 

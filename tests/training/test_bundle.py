@@ -155,6 +155,15 @@ def test_a_library_that_trains_is_no_model_to_load(tmp_path: Path) -> None:
     )
 
 
+def test_a_bundle_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    network = nn.Linear(3, 2).module({"x": (4, 3)})
+    trainer = ag.Trainer(network, "mse", ag.optim.SGD(lr=0.1), backend="interpreter")
+    with pytest.raises(ag.UsageError) as caught:
+        trainer.export_bundle(tmp_path, name=5)
+    assert caught.value.what == "the name of a bundle must be a text, got 5"
+    assert caught.value.help == 'write name="model": its C functions begin with that'
+
+
 def test_a_trainer_writes_a_bundle_that_goes_on_from_its_weights(tmp_path: Path) -> None:
     network = nn.Sequential(nn.Linear(3, 2)).module({"x": (4, 3)})
     trainer = ag.Trainer(network, "mse", ag.optim.SGD(lr=0.1), threads=1)

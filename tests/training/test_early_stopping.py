@@ -41,3 +41,9 @@ def test_a_number_that_nothing_measures():
         "error: there is no 'accuracy' to watch for early stopping\n"
         "  help: an epoch has loss, val_loss, val_accuracy"
     )
+
+
+def test_a_negative_difference_is_refused():
+    with pytest.raises(UsageError) as caught:
+        EarlyStopping(min_delta=-1)
+    assert caught.value.what == "EarlyStopping: min_delta must be a number of at least 0, got -1"

@@ -77,3 +77,35 @@ def test_a_function_returns_a_module():
     with pytest.raises(ag.UsageError) as caught:
         model_source(lambda batch: batch).module(3)
     assert caught.value.what == "cannot train a int"
+
+
+SEQUENCES = nn.Linear(4, 3).module({"x": ("batch", "seq", 4)})
+
+
+@pytest.mark.parametrize(
+    ("model", "dims", "what", "help"),
+    [
+        (
+            *(SEQUENCES, 5, "dims must be a dictionary with names as keys, got 5"),
+            "write dims={'NAME': 8}",
+        ),
+        (
+            *(SEQUENCES, {"seq": "a"}),
+            *("Trainer: dims['seq'] must be a whole number from 1, got 'a'", ""),
+        ),
+        (SEQUENCES, {"zz": 3}, "no input has a dimension 'zz'", "there are seq"),
+        (
+            *(SEQUENCES, {"batch": 3}, "dims cannot bind 'batch', the dimension of the batch"),
+            "give the size of batches to fit: trainer.fit(data, batch=32)",
+        ),
+        (
+            *(lambda batch: SEQUENCES, {"seq": 3}),
+            "a function builds the model, with all extents: dims have nothing to bind",
+            "leave dims out",
+        ),
+    ],
+)
+def test_dims_that_make_no_sense_are_refused(model, dims, what, help):
+    with pytest.raises(ag.UsageError) as caught:
+        model_source(model, dims)
+    assert (caught.value.what, caught.value.help) == (what, help)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 from afterglow.autodiff.reverse import gradients
 from afterglow.autodiff.rule import emit_if_missing
@@ -74,6 +75,11 @@ def _loss_index(function: Function, loss: str | Value | None) -> int:
         place = 0
     elif isinstance(loss, Value):
         place = _place(loss, [output.value for output in function.outputs], function)
+    elif not isinstance(loss, str):
+        raise UsageError(
+            f"loss must be the name of an output or its value, got {loss!r}",
+            help=f"there are {', '.join(names)}",
+        )
     elif loss in names:
         place = names.index(loss)
     else:
@@ -103,7 +109,13 @@ def _variables(function: Function, wrt: str | Value | Sequence[str | Value] | No
     """The values to differentiate by."""
     if wrt is None:
         return [x for x in function.inputs if x.type.dtype.is_float]
-    asked = [wrt] if isinstance(wrt, (str, Value)) else wrt
+    several = not isinstance(wrt, (str, Value)) and isinstance(wrt, Iterable)
+    asked: list[Any] = [*cast("Iterable[Any]", wrt)] if several else [wrt]
+    if not all(isinstance(each, (str, Value)) for each in asked):
+        raise UsageError(
+            f"wrt must be names or values to differentiate by, got {wrt!r}",
+            help=f"there are {', '.join(value.name for value in _named(function))}",
+        )
     return [value for each in asked for value in _matching(function, each)]
 
 

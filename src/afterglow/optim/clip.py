@@ -14,7 +14,7 @@ from afterglow.ops.arithmetic import Arithmetic
 from afterglow.ops.elementwise import Max, Min, Neg
 from afterglow.ops.functions import Sqrt
 from afterglow.ops.reduction import emit_total
-from afterglow.support.checks import check_number
+from afterglow.support.checks import check_above_zero
 from afterglow.support.errors import UsageError
 
 TINY = 1e-6
@@ -48,7 +48,7 @@ def clip_by_global_norm(
 
 def _check(limit: float | Value) -> None:
     if not isinstance(limit, Value):
-        check_number("clipping", "the limit", limit)
+        check_above_zero("clipping", "the limit", limit)
 
 
 def _clipped(a: Arithmetic, x: Value, limit: float | Value) -> Value:

@@ -17,7 +17,14 @@ from afterglow.ops.cross_entropy import IGNORED
 from afterglow.ops.loss import LossReduction
 from afterglow.ops.movement import Transpose
 from afterglow.ops.softmax import LogSoftmax
-from afterglow.support.checks import check_count, check_number, check_share, look_up
+from afterglow.support.checks import (
+    check_above_zero,
+    check_count,
+    check_number,
+    check_share,
+    checked_numbers,
+    look_up,
+)
 from afterglow.support.errors import UsageError
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64
@@ -126,9 +133,7 @@ class Huber(_LikeOutput):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("Huber", "delta", self.delta)
-        if not self.delta:
-            raise UsageError("Huber: delta must be above 0, got 0")
+        check_above_zero("Huber", "delta", self.delta)
 
     def _op(self) -> Op:
         return loss.Huber(self._reduction, self.delta)
@@ -157,8 +162,8 @@ class CrossEntropy(_OneOutput):
         super().__post_init__()
         check_share("CrossEntropy", "label_smoothing", self.label_smoothing)
         if self.class_weights is not None:
-            weights = tuple(float(weight) for weight in self.class_weights)
-            object.__setattr__(self, "class_weights", weights)
+            weights = checked_numbers("CrossEntropy", "class_weights", self.class_weights)
+            object.__setattr__(self, "class_weights", tuple(map(float, weights)))
 
     def targets(self, outputs: Sequence[TensorType]) -> Targets:
         """Labels, which have no axis of classes, or probabilities like the output."""
@@ -207,8 +212,11 @@ class BinaryCrossEntropy(_OneOutput):
         super().__post_init__()
         for name in self._factors:
             factor = getattr(self, name)
-            if isinstance(factor, (Sequence, np.ndarray)):
-                object.__setattr__(self, name, tuple(float(x) for x in factor))
+            if factor is None or isinstance(factor, (int, float)):
+                check_number("BinaryCrossEntropy", name, factor or 0.0)
+            else:
+                numbers = checked_numbers("BinaryCrossEntropy", name, factor)
+                object.__setattr__(self, name, tuple(map(float, numbers)))
 
     def targets(self, outputs: Sequence[TensorType]) -> Targets:
         """One, like the output."""

@@ -5,6 +5,7 @@ Formulas, names of arguments and defaults are those of PyTorch, and Lion's those
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
@@ -58,12 +59,15 @@ def rate_at(optimizer: Optimizer, step: int) -> float:
     """The learning rate of a step, counted from 0."""
     found = optimizer.lr(step) if callable(optimizer.lr) else optimizer.lr
     try:
-        return float(found)
+        rate = float(found)
     except (TypeError, ValueError):
-        raise UsageError(
-            f"the learning rate of step {step} must be a number, got {found!r}",
-            help="a schedule is a function of the number of the step that returns a number",
-        ) from None
+        rate = math.nan
+    if math.isfinite(rate) and rate >= 0:
+        return rate
+    raise UsageError(
+        f"the learning rate of step {step} must be a number of at least 0, got {found!r}",
+        help="a schedule is a function of the number of the step, from 0, that returns a number",
+    )
 
 
 def _check_lr(optimizer: Optimizer) -> None:

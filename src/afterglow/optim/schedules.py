@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from afterglow.support.checks import check_count, check_number, look_up
+from afterglow.support.checks import check_count, check_number, checked_numbers, look_up
 from afterglow.support.errors import UsageError
 
 
@@ -208,10 +208,8 @@ class Piecewise(Schedule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "boundaries", tuple(self.boundaries))
-        object.__setattr__(self, "rates", tuple(self.rates))
-        for rate in self.rates:
-            check_number(self._name, "rates", rate)
+        for name in ("boundaries", "rates"):
+            object.__setattr__(self, name, checked_numbers(self._name, name, getattr(self, name)))
         if len(self.boundaries) != len(self.rates):
             raise UsageError(
                 f"Piecewise: each boundary needs a rate, got {len(self.boundaries)} boundaries "

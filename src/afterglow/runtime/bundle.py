@@ -29,6 +29,13 @@ class BundleRequest:
     force: bool = False
     """Whether files that are not of a bundle are replaced."""
 
+    def __post_init__(self) -> None:
+        if self.name is not None and not isinstance(self.name, str):
+            raise UsageError(
+                f"the name of a bundle must be a text, got {self.name!r}",
+                help='write name="model": its C functions begin with that',
+            )
+
 
 def bundle_folder(given: Any) -> Path:
     """The folder of a bundle, which need not be there."""

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from afterglow.support.checks import check_number
 from afterglow.support.errors import UsageError
 from afterglow.training.history import Epoch
 from afterglow.training.metrics import less_is_better
@@ -34,6 +35,7 @@ class EarlyStopping:
         whole = isinstance(self.patience, int) and not isinstance(self.patience, bool)
         if not whole or self.patience < 1:
             raise UsageError(f"patience is a number of epochs from 1 on, got {self.patience!r}")
+        check_number("EarlyStopping", "min_delta", self.min_delta)
         if self.mode not in ("auto", "min", "max"):
             raise UsageError(
                 f"no mode {self.mode!r} of early stopping", help='use "min", "max" or "auto"'

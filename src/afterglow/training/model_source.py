@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from afterglow.driver.compile import import_model
-from afterglow.driver.options import Options
+from afterglow.driver.options import Options, check_bindings
 from afterglow.driver.sources import Source, open_source
 from afterglow.graph import Module, verify_module
 from afterglow.nn import Layer
 from afterglow.partition.split import items_of
 from afterglow.runtime import TensorInfo
+from afterglow.support.checks import check_count
 from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.training.lora import LoRA
 from afterglow.training.parameters import with_values
@@ -45,6 +46,9 @@ class ModelSource(Protocol):
 
 def model_source(given: Any, dims: Mapping[str, int] | None = None) -> ModelSource:
     """What a user wants to train: a module, what builds modules, or the path of a model."""
+    check_bindings(dims=dims)
+    for name, extent in (dims or {}).items():
+        check_count("Trainer", f"dims[{name!r}]", extent)
     if isinstance(given, Module):
         return _of_module(given, dims or {})
     if isinstance(given, Layer):
@@ -52,7 +56,15 @@ def model_source(given: Any, dims: Mapping[str, int] | None = None) -> ModelSour
             f"the network is not built yet: {given!r} may take inputs of many shapes",
             help="build it: network.module({'x': (None, 3, 32, 32)}), with None for the batch",
         )
-    return BuiltSource(given) if callable(given) else ImportedSource(given, dims or {})
+    if callable(given):
+        _check_unbound(dims, "a function builds the model, with all extents")
+        return BuiltSource(given)
+    return ImportedSource(given, dims or {})
+
+
+def _check_unbound(dims: Mapping[str, int] | None, why: str) -> None:
+    if dims:
+        raise UsageError(f"{why}: dims have nothing to bind", help="leave dims out")
 
 
 def _of_module(module: Module, dims: Mapping[str, int]) -> ModelSource:
@@ -60,9 +72,10 @@ def _of_module(module: Module, dims: Mapping[str, int]) -> ModelSource:
     extents = [value.type.shape[0] if value.type.rank else 0 for value in module.main.inputs]
     ranged = next((extent for extent in extents if is_ranged(extent)), None)
     if ranged is not None:
-        return RangedSource(module, next(iter(dims_of(ranged))).name, dims)
-    if dims:
-        raise UsageError("the batch of the module is fixed: dims have nothing to bind")
+        batch = next(iter(dims_of(ranged))).name
+        _check_known(module, batch, dims)
+        return RangedSource(module, batch, dims)
+    _check_unbound(dims, "the batch of the module is fixed")
     if len({*extents}) != 1 or not extents[0]:
         listed = ", ".join(f"{v.name}: {v.type}" for v in module.main.inputs)
         raise UsageError(
@@ -70,6 +83,23 @@ def _of_module(module: Module, dims: Mapping[str, int]) -> ModelSource:
             help=f"the first axis of each input is that of the batch; they are {listed}",
         )
     return ExactSource(module, extents[0])
+
+
+def _check_known(module: Module, batch: str, dims: Mapping[str, int]) -> None:
+    """Refuse extents of dimensions that no input has, and that of the batch."""
+    extents = (extent for value in module.main.inputs for extent in value.type.shape)
+    known = [dim.name for dim in dims_of(*extents) if dim.name != batch]
+    for name in dims:
+        if name == batch:
+            raise UsageError(
+                f"dims cannot bind {name!r}, the dimension of the batch",
+                help="give the size of batches to fit: trainer.fit(data, batch=32)",
+            )
+        if name not in known:
+            raise UsageError(
+                f"no input has a dimension {name!r}",
+                help=f"there are {', '.join(known)}" if known else "leave dims out",
+            )
 
 
 class PlainSource:
