@@ -49,7 +49,8 @@ def test_other_dynamic_dimensions_are_bound():
         model_source(product("N", "length")).module(4)
     assert str(caught.value) == (
         "error: input 'x: f32[N, length]' has dynamic dimensions besides the batch\n"
-        "  help: give their extents: Trainer(…, dims={NAME: EXTENT})"
+        "  help: give their extents: Trainer(…, dims={NAME: EXTENT}); if they have no names, "
+        "train a module of exact shapes: import_model(…, shapes={'x': …})"
     )
 
 

@@ -217,7 +217,8 @@ class ImportedSource(PlainSource):
         if not info.shape or free:
             raise UsageError(
                 f"input '{info}' has dynamic dimensions besides the batch",
-                help="give their extents: Trainer(…, dims={NAME: EXTENT})",
+                help="give their extents: Trainer(…, dims={NAME: EXTENT}); if they have no names, "
+                f"train a module of exact shapes: import_model(…, shapes={{{info.name!r}: …}})",
             )
         return (batch, *(extent for extent in info.shape[1:] if isinstance(extent, int)))
 
