@@ -202,7 +202,7 @@ REFUSED = [
     ),
     (
         lambda: BinaryCrossEntropy(weight="a"),
-        "BinaryCrossEntropy: weight must be a list of numbers, got 'a'",
+        "BinaryCrossEntropy: weight must be a number of at least 0, got 'a'",
     ),
     (
         lambda: BinaryCrossEntropy(pos_weight=[1, "a"]),

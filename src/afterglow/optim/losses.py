@@ -212,11 +212,11 @@ class BinaryCrossEntropy(_OneOutput):
         super().__post_init__()
         for name in self._factors:
             factor = getattr(self, name)
-            if factor is None or isinstance(factor, (int, float)):
-                check_number("BinaryCrossEntropy", name, factor or 0.0)
-            else:
+            if isinstance(factor, (Sequence, np.ndarray)) and not isinstance(factor, str):
                 numbers = checked_numbers("BinaryCrossEntropy", name, factor)
                 object.__setattr__(self, name, tuple(map(float, numbers)))
+            elif factor is not None:
+                check_number("BinaryCrossEntropy", name, factor)
 
     def targets(self, outputs: Sequence[TensorType]) -> Targets:
         """One, like the output."""
