@@ -168,3 +168,12 @@ def test_a_trainer_writes_a_bundle_that_goes_on_from_its_weights(tmp_path: Path)
     assert trainer.parameters["0.weight"].tobytes() in weights
     header = (tmp_path / "net.h").read_text()
     assert "net_init_run fills it, before all others." in header
+
+
+def test_the_step_of_a_bundle_gives_the_loss_alone_whatever_is_measured_here(
+    tmp_path: Path,
+) -> None:
+    network = nn.Linear(3, 2).module({"x": (4, 3)})
+    trainer = ag.Trainer(network, "mse", ag.optim.SGD(lr=0.1), threads=1, metrics="mae")
+    entry = trainer.export_bundle(tmp_path, name="net").description["entries"][0]
+    assert [output["name"] for output in entry["outputs"]] == ["loss"]
