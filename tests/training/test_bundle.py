@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from afterglow.types import Array
 from tests.emulation.make import make_machine, skip_without_emulator
 from tests.training.test_step import SquaredError, feed, line
 
+Feed = Mapping[str, Array]
 STEPS = 4
 RATE = np.array(0.02, np.float32)
 WEIGHT = np.arange(6, dtype=np.float32).reshape(2, 3) / 8
@@ -34,15 +35,29 @@ def entries() -> dict[str, ag.Module]:
     return training_entries(line(WEIGHT), step, step.initial({"weight": WEIGHT}))
 
 
-def trained_here() -> tuple[list[float], Array]:
+def trained_here(modules: Mapping[str, ag.Module], given: Feed) -> tuple[list[float], Array]:
     """The losses, and the output after them."""
-    modules = entries()
     model, judge, first = (ag.compile(modules[name]) for name in ("train_step", "infer", "init"))
     for other in (judge, first):
         other.compiled.share_states(model.compiled)
     first()
-    losses = [float(model(**feed(), lr=RATE)) for _ in range(STEPS)]
-    return losses, judge(x=feed()["x"])
+    losses = [float(model(**given, lr=RATE)) for _ in range(STEPS)]
+    return losses, judge(x=given["x"])
+
+
+def convolution() -> dict[str, ag.Module]:
+    """The entries of a network with a batch norm and a dropout."""
+    norm = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm(2), nn.ReLU())
+    network = nn.Sequential(norm, nn.Dropout(0.3), nn.Flatten(), nn.Linear(2, 3))
+    module = network.module({"x": (4, 1, 3, 3)})
+    step = training_step(module, Recipe(ag.optim.CrossEntropy(), ag.optim.SGD(momentum=0.9)))
+    weights = {p.name: module.constants[p.name].data for p in step.parameters}
+    return training_entries(module, step, step.initial(weights))
+
+
+def images() -> Feed:
+    x = np.random.default_rng(0).standard_normal((4, 1, 3, 3)).astype(np.float32)
+    return {"x": x, "labels": np.array([0, 1, 2, 1])}
 
 
 class Board:
@@ -86,17 +101,26 @@ class Board:
         return [self.states[port.name] for port in entry.interface.states]
 
 
-@pytest.mark.parametrize("target", ["cortex-m4", "aarch64"])
-def test_a_bundle_learns_on_an_emulated_machine(target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "modules", "given"),
+    [
+        ("cortex-m4", entries, feed),
+        ("aarch64", entries, feed),
+        pytest.param("cortex-m4", convolution, images, marks=pytest.mark.slow),
+    ],
+)
+def test_a_bundle_learns_on_an_emulated_machine(
+    target: str, modules: Callable[[], dict[str, ag.Module]], given: Callable[[], Feed]
+) -> None:
     skip_without_emulator(target)
     request = BundleRequest(target, "net", freestanding=True)
-    bundle = compile_functions(entries(), Options(), request)
+    bundle = compile_functions(modules(), Options(), request)
     assert isinstance(bundle, CpuBundle)
     board = Board(bundle.code)
     board.run("init", {})
-    losses = [board.run("train_step", {**feed(), "lr": RATE})[0] for _ in range(STEPS)]
-    (output,) = board.run("infer", {"x": feed()["x"]})
-    wanted, expected = trained_here()
+    losses = [board.run("train_step", {**given(), "lr": RATE})[0] for _ in range(STEPS)]
+    (output,) = board.run("infer", {"x": given()["x"]})
+    wanted, expected = trained_here(modules(), given())
     assert np.allclose(np.ravel(losses), wanted, rtol=1e-5)
     assert np.allclose(output, expected, rtol=1e-5, atol=1e-6)
 
@@ -137,7 +161,7 @@ def test_a_c_program_trains_and_infers_with_one_block_of_state(tmp_path: Path) -
     subprocess.run(build, cwd=tmp_path, check=True)
     printed = subprocess.run(["./learn"], cwd=tmp_path, check=True, capture_output=True, text=True)
     numbers = [float(line) for line in printed.stdout.split()]
-    losses, output = trained_here()
+    losses, output = trained_here(entries(), feed())
     assert np.allclose(numbers, [*losses, *output.ravel()], rtol=1e-6)
 
 
@@ -177,3 +201,12 @@ def test_a_trainer_writes_a_bundle_that_goes_on_from_its_weights(tmp_path: Path)
     assert trainer.parameters["0.weight"].tobytes() in weights
     header = (tmp_path / "net.h").read_text()
     assert "net_init_run fills it, before all others." in header
+
+
+def test_the_step_of_a_bundle_gives_the_loss_alone_whatever_is_measured_here(
+    tmp_path: Path,
+) -> None:
+    network = nn.Linear(3, 2).module({"x": (4, 3)})
+    trainer = ag.Trainer(network, "mse", ag.optim.SGD(lr=0.1), threads=1, metrics="mae")
+    entry = trainer.export_bundle(tmp_path, name="net").description["entries"][0]
+    assert [output["name"] for output in entry["outputs"]] == ["loss"]

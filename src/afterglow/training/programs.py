@@ -177,11 +177,11 @@ class Programs:
             return self._first
         return self._made_step(kind, rows)
 
-    def _made_step(self, kind: str, rows: int) -> TrainingStep:
+    def _made_step(self, kind: str, rows: int, *, outputs: bool | None = None) -> TrainingStep:
         made = training_step(
             self._source.module(rows),
             self._recipe,
-            outputs=self._outputs,
+            outputs=self._outputs if outputs is None else outputs,
             like=self.parameters,
             last_part=None if kind == TRAIN else kind == LAST_PART,
         )
@@ -196,7 +196,7 @@ class Programs:
 
         `sizes` are the samples of a batch that it learns from, and of one that it infers for.
         """
-        step = self._step(TRAIN, sizes[0])
+        step = self._made_step(TRAIN, sizes[0], outputs=False)
         states = {name: self.memory.read(name) for name in step.module.states}
         modules = training_entries(self._source.module(sizes[1]), step, states)
         return export_training(modules, folder, request, self._options, shared=shared)
