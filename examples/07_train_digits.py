@@ -65,7 +65,7 @@ def main(epochs: int = 20) -> None:
     history = trainer.fit(batches, epochs)
     print(history)
 
-    # The images of the test were neither learnt from nor looked at before.
+    # The images of the test are not learnt from.
     right = trainer.evaluate(load("test"), batch=50)["accuracy"]
     print(f"{right:.1%} of 200 test images are right")
 
