@@ -187,7 +187,12 @@ def _at(buffer: Buffer, type: TensorType, strides: tuple[int, ...]) -> Buffer:
 
 
 def _with_axes_split(place: Buffer, type: TensorType) -> Buffer | None:
-    """A view with axes cut into several, such as columns into heads; None if it needs others."""
+    """A view with axes cut into several, such as columns into heads; None if it needs others.
+
+    Whether ranged extents are parts of each other is not asked.
+    """
+    if place.type.is_ranged or type.is_ranged:
+        return None
     extents, strides = list(type.shape), []
     for whole, stride in zip(place.type.shape, place.strides, strict=True):
         parts: list[int] = []
