@@ -18,6 +18,7 @@ from afterglow.driver.bundles import compile_functions
 from afterglow.driver.options import Options
 from afterglow.runtime.bundle import BundleRequest
 from afterglow.training.bundle import export_training, training_entries
+from afterglow.training.programs import Memory
 from afterglow.training.step import Recipe, training_step
 from afterglow.types import Array
 from tests.emulation.make import make_machine, skip_without_emulator
@@ -38,8 +39,9 @@ def entries() -> dict[str, ag.Module]:
 def trained_here(modules: Mapping[str, ag.Module], given: Feed) -> tuple[list[float], Array]:
     """The losses, and the output after them."""
     model, judge, first = (ag.compile(modules[name]) for name in ("train_step", "infer", "init"))
-    for other in (judge, first):
-        other.compiled.share_states(model.compiled)
+    memory = Memory({})
+    for each in (model, judge, first):
+        memory.join(each.compiled)
     first()
     losses = [float(model(**given, lr=RATE)) for _ in range(STEPS)]
     return losses, judge(x=given["x"])

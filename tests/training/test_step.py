@@ -14,6 +14,8 @@ from afterglow.ops.elementwise import Add, Mul, Sub
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.reduction import ReduceSum
+from afterglow.training.parameters import matching
+from afterglow.training.programs import Memory
 from afterglow.training.step import Recipe, evaluation_step, training_step
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32
@@ -91,7 +93,9 @@ def test_an_evaluation_has_the_state_of_the_step(weight: Array) -> None:
     judge = ag.compile(
         evaluation_step(line(weight), step, SquaredError()).module, backend="interpreter"
     )
-    judge.compiled.share_states(model.compiled)
+    memory = Memory({})
+    memory.join(model.compiled)
+    memory.join(judge.compiled)
     given = feed()
     before, _ = judge(**given)
     assert model(**given, lr=np.float32(0.05)) == before
@@ -130,3 +134,9 @@ def test_a_weight_that_depends_on_the_batch_is_an_error(weight: Array) -> None:
         "weight 'weight' depends on the size of the batch: "
         f"it was {step.parameters[0].type}, and there is none for this one"
     )
+
+
+def test_a_name_with_brackets_is_found_as_it_is() -> None:
+    assert matching(["layers[0].weight", "bias"], ["layers[0].weight"], "weight") == [
+        "layers[0].weight"
+    ]

@@ -26,7 +26,7 @@ from afterglow.memory.passes import (
     ShareBuffers,
     UpdateInPlace,
 )
-from afterglow.passes import Pipeline, ProgramPipeline
+from afterglow.passes import Pass, Pipeline, ProgramPipeline
 from afterglow.quantization.convert import Convert
 from afterglow.quantization.convert_floats import ConvertFloats
 from afterglow.quantization.dynamic import QuantizeProducts
@@ -78,6 +78,23 @@ from afterglow.transforms.wide_tables import WIDE_TABLES
 from afterglow.types import DType
 
 
+def _recognising() -> tuple[Pass, ...]:
+    """From what exporters write to the ops that they mean, channels last."""
+    return (
+        RAISE_CLIPS,
+        RECOGNISE_ACTIVATIONS,  # before fold-affine, which takes their factors away
+        RECOGNISE_RECTIFIERS,
+        RECOGNISE_SOFTMAX,  # before attention, which contains it
+        RECOGNISE_NORMS,
+        RECOGNISE_GROUP_NORMS,
+        EXPAND_EINSUM,  # attention may be spelled with it
+        RECOGNISE_ATTENTION,
+        SinkTransposes(),  # provides channels-last
+        RECOGNISE_NORMS,  # again: channels that are last by now
+        RECOGNISE_GROUP_NORMS,
+    )
+
+
 def optimising_pipeline() -> Pipeline:
     """Optimisations of the graph as imported, which serve every backend."""
     return Pipeline(
@@ -98,17 +115,7 @@ def optimising_pipeline() -> Pipeline:
             SIMPLIFY_CONCATS,
             ARITHMETIC,  # constants to the right, before patterns are matched
             SIMPLIFY_LOGIC,
-            RAISE_CLIPS,
-            RECOGNISE_ACTIVATIONS,  # before fold-affine, which takes their factors away
-            RECOGNISE_RECTIFIERS,
-            RECOGNISE_SOFTMAX,  # before attention, which contains it
-            RECOGNISE_NORMS,
-            RECOGNISE_GROUP_NORMS,
-            EXPAND_EINSUM,  # attention may be spelled with it
-            RECOGNISE_ATTENTION,
-            SinkTransposes(),  # provides channels-last
-            RECOGNISE_NORMS,  # again: channels that are last by now
-            RECOGNISE_GROUP_NORMS,
+            *_recognising(),
             MOVE_STORED_WEIGHTS,  # transposes that sinking left on quantized weights
             FoldConstants(),  # transposed weights
             RECOGNISE_SHUFFLES,  # in their channels-last form
@@ -152,17 +159,7 @@ def forward_pipeline() -> Pipeline:
             SIMPLIFY_SLICES,
             SIMPLIFY_CONCATS,
             ARITHMETIC,
-            RAISE_CLIPS,
-            RECOGNISE_ACTIVATIONS,  # whose gradients are one expression
-            RECOGNISE_RECTIFIERS,
-            RECOGNISE_SOFTMAX,
-            RECOGNISE_NORMS,
-            RECOGNISE_GROUP_NORMS,
-            EXPAND_EINSUM,
-            RECOGNISE_ATTENTION,  # whose gradient stores no scores
-            SinkTransposes(),  # so that gradients are channels-last, too
-            RECOGNISE_NORMS,
-            RECOGNISE_GROUP_NORMS,
+            *_recognising(),  # whose own gradients apply then, and are channels-last, too
             FOLD_PADS,
             SIMPLIFY_RESHAPES,
             MergeEqualNodes(),

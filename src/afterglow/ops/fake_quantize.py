@@ -52,10 +52,8 @@ class FakeQuantize(Quantizing):
 
     def lower(self, b: Builder, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
         """Rounded and clipped, without the integers."""
-        step = self.emit_spread(b, x, scale)
-        zero = self._zero(b, x, zero_point)
-        places = b.emit(Add(), b.emit(Round(), b.emit(Div(), x, step)), zero)
-        inside = b.emit(Clip(*map(float, self.dtype.limits)), places)
+        step, zero = self.emit_spread(b, x, scale), self._zero(b, x, zero_point)
+        _, inside = self._places(b, b.emit(Div(), x, step), zero)
         return b.emit(Mul(), b.emit(Sub(), inside, zero), step)
 
     def gradient(
@@ -68,11 +66,9 @@ class FakeQuantize(Quantizing):
         zero_point: Value | None = None,
     ) -> Gradients:
         """The gradient where nothing is clipped; of the scale, what rounding and clipping add."""
-        step = self.emit_spread(b, x, scale)
         zero = self._zero(b, x, zero_point)
-        exact = b.emit(Div(), x, step)
-        places = b.emit(Add(), b.emit(Round(), exact), zero)
-        inside = b.emit(Clip(*map(float, self.dtype.limits)), places)
+        exact = b.emit(Div(), x, self.emit_spread(b, x, scale))
+        places, inside = self._places(b, exact, zero)
         kept = b.emit(Equal(), inside, places)
         nothing = scalar(b, 0.0, grad)
         passed = b.emit(Where(), kept, grad, nothing)
@@ -81,6 +77,11 @@ class FakeQuantize(Quantizing):
         stored = b.emit(Sub(), inside, zero)
         moved = b.emit(Where(), kept, b.emit(Sub(), stored, exact), stored)
         return passed, self._sum_to(b, b.emit(Mul(), grad, moved), scale), None
+
+    def _places(self, b: Builder, exact: Value, zero: Value) -> tuple[Value, Value]:
+        """The integers of numbers that are divided by the scale, and the same clipped."""
+        places = b.emit(Add(), b.emit(Round(), exact), zero)
+        return places, b.emit(Clip(*map(float, self.dtype.limits)), places)
 
     def _sum_to(self, b: Builder, grad: Value, scale: Value) -> Value:
         """A gradient for each number of the scale."""

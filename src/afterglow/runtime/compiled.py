@@ -97,10 +97,6 @@ class CompiledFunction:
         """Have states hold arrays, by name; others are zeros, or empty if they grow."""
         fill(self.interface, self.states, arrays or {})
 
-    def share_states(self, other: CompiledFunction) -> None:
-        """Have the states of another function, on the same device, where the names are the same."""
-        self.states.update((n, other.states[n]) for n in self.states if n in other.states)
-
     @property
     def program(self) -> Any:
         """The planned program, an `instr.Program`, which is nothing that running needs."""

@@ -50,7 +50,7 @@ def _filling(step: Module, values: Mapping[str, Array]) -> Module:
     for name, state in step.states.items():
         type = state.type
         copy = module.state(name, type)
-        if name in values:
+        if name in values and values[name].any():  # zeros need no place in the bundle
             function.update(copy, b.constant(values[name], f"{name}.initial"))
         else:
             function.update(copy, b.emit(Fill(type.shape, 0, type.dtype)))

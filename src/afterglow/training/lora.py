@@ -42,13 +42,16 @@ class LoRA:
     def __post_init__(self) -> None:
         if isinstance(self.rank, bool) or not isinstance(self.rank, int) or self.rank < 1:
             raise UsageError(f"LoRA: rank must be a whole number above 0, got {self.rank!r}")
-
-        texts = (self.weights,) if isinstance(self.weights, str) else self.weights
+        texts = self._patterns
         if not isinstance(texts, tuple | list) or not all(isinstance(t, str) for t in texts):
             raise UsageError(
                 f"LoRA: weights must be patterns of names, got {self.weights!r}",
                 help='write ag.LoRA("*attn*", rank=8)',
             )
+
+    @property
+    def _patterns(self) -> tuple[str, ...]:
+        return (self.weights,) if isinstance(self.weights, str) else self.weights
 
     @property
     def scale(self) -> float:
@@ -62,8 +65,7 @@ class LoRA:
         """
         module = source.clone()
         products = _products(module.main)
-        patterns = (self.weights,) if isinstance(self.weights, str) else self.weights
-        names = {*matching(products, patterns, "weight of a product")}
+        names = {*matching(products, self._patterns, "weight of a product")}
         adapted = {}
         for name, nodes in products.items():
             if name in names:
@@ -94,12 +96,9 @@ class LoRA:
         narrow = builder.emit(MatMul(), x, a)
         if self.scale != 1:
             narrow = builder.emit(Mul(), narrow, scalar(builder, self.scale, narrow))
-        result, readers = node.result, [*node.result.uses]
-        whole = builder.emit(Add(), result, builder.emit(MatMul(), narrow, b))
-        for reader, index in readers:
-            reader.set_operand(index, whole)
-        for output in main.outputs:
-            output.value = whole if output.value is result else output.value
+        whole = builder.emit_node(Add(), node.result, builder.emit(MatMul(), narrow, b))
+        main.replace(node.result, whole.result)
+        whole.set_operand(0, node.result)
 
     def merge(self, adapted: Mapping[str, bool], values: Mapping[str, Array]) -> dict[str, Array]:
         """Values of constants without factors: each is added to its weight."""

@@ -14,7 +14,7 @@ import numpy as np
 from afterglow.graph import Builder, Module, Value
 from afterglow.graph.value import Placeholder
 from afterglow.ops.elementwise import Add, Div, Equal, Less, Mul, Where, scalar
-from afterglow.ops.reduction import ReduceSum
+from afterglow.ops.reduction import emit_total
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32
 
@@ -74,9 +74,7 @@ def _are_finite(b: Builder, slopes: Sequence[Value]) -> Value:
     """Whether all elements are: then so is the sum of each times zero."""
     total: Value | None = None
     for slope in slopes:
-        axes = tuple(range(slope.type.rank))
-        nothing = b.emit(Mul(), slope, scalar(b, 0.0, slope))
-        part = b.emit(ReduceSum(axes, keepdims=False), nothing) if axes else nothing
+        part = emit_total(b, b.emit(Mul(), slope, scalar(b, 0.0, slope)))
         total = part if total is None else b.emit(Add(), total, part)
     assert total is not None
     return b.emit(Equal(), total, scalar(b, 0.0, total))

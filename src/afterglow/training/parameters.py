@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from afterglow.graph.value import Placeholder
 from afterglow.ops.elementwise import Div, Mul
 from afterglow.ops.movement import Transpose
 from afterglow.support.errors import UsageError
+from afterglow.support.patterns import fits
 from afterglow.types import Array, TensorType
 
 LARGE = 1e30
@@ -65,7 +65,7 @@ def matching(names: Iterable[str], patterns: Sequence[str], what: str) -> list[s
     listed = [*names]
     found: dict[str, None] = {}
     for pattern in patterns:
-        hits = [name for name in listed if fnmatchcase(name, pattern)]
+        hits = [name for name in listed if fits(name, pattern)]
         if not hits:
             some = ", ".join(listed[:8]) + (", …" if len(listed) > 8 else "")
             raise UsageError(f"no {what} matches {pattern!r}", help=f"there are {some}")

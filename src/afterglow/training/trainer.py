@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from afterglow.runtime.bundle import Bundle, BundleRequest, bundle_folder, is_sm
 from afterglow.runtime.logical_device import Devices
 from afterglow.support.errors import UsageError
 from afterglow.support.output_path import writing
+from afterglow.support.patterns import fits
 from afterglow.support.sizes import as_size
 from afterglow.training.checkpoint import Checkpoint, Checkpoints
 from afterglow.training.cost import TrainingMemory
@@ -324,7 +324,7 @@ class Trainer:
 def _frozen_norms(module: Module, patterns: Sequence[str]) -> tuple[str, ...]:
     """The running means that no pattern matches: those of batch norms that stay as they are."""
     means = running_means(module.main)
-    return tuple(m for m in means if not any(fnmatchcase(m, pattern) for pattern in patterns))
+    return tuple(m for m in means if not any(fits(m, pattern) for pattern in patterns))
 
 
 def _patterns(trainable: str | Sequence[str] | None, lora: LoRA | None) -> tuple[str, ...]:

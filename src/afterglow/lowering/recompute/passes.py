@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from afterglow.graph import Function, Module, Node, Value
@@ -14,6 +13,7 @@ from afterglow.lowering.recompute.search import choices
 from afterglow.lowering.recompute.segments import narrow_segments, segments_at
 from afterglow.passes import Pass
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.patterns import fits
 
 Checkpoint: TypeAlias = "int | str | tuple[str, ...]"
 """What is kept: a number of segments that keep their ends, names of nodes, or `auto` for least."""
@@ -121,7 +121,7 @@ def _matching(forward: Forward, patterns: Sequence[str]) -> list[Node]:
     found: list[Node] = []
     for pattern in patterns:
         names = [(node, (node.origin, node.name)) for node in forward.nodes]
-        hits = [node for node, own in names if any(fnmatchcase(name, pattern) for name in own)]
+        hits = [node for node, own in names if any(fits(name, pattern) for name in own)]
         if not hits:
             some = dict.fromkeys(node.origin or node.name for node in forward.nodes)
             listed = ", ".join([*some][:8]) + (", …" if len(some) > 8 else "")
