@@ -15,7 +15,7 @@ from afterglow.driver.compile import import_model
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT
-from afterglow.frontends.onnx.registry import IMPORTERS, Importer
+from afterglow.frontends.onnx.registry import ONNX, Importer
 from afterglow.graph import OPS, Module, Op
 from afterglow.graph.attributes import value_text
 from afterglow.memory.picture import memory_svg
@@ -124,7 +124,9 @@ def _table(classes: Sequence[type[Op]]) -> list[str]:
 
 def contrib_page() -> str:
     """The supported ops of ONNX Runtime's own domain."""
-    imported = {op: versions for (domain, op), versions in IMPORTERS.items() if domain == MICROSOFT}
+    imported = {
+        op: versions for (domain, op), versions in ONNX.importers.items() if domain == MICROSOFT
+    }
     lines = [
         f"# Ops of {MICROSOFT}",
         "",

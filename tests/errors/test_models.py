@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx import import_onnx
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.registry import IMPORTERS
+from afterglow.frontends.onnx.registry import ONNX
 from afterglow.graph import Value
 from afterglow.runtime.native.machine import usable_memory
 from afterglow.support.errors import (
@@ -487,7 +487,7 @@ def relu_that_raises(monkeypatch: pytest.MonkeyPatch, error: Exception) -> onnx.
     def fail(n: NodeContext) -> Value:
         raise error
 
-    monkeypatch.setitem(IMPORTERS, ("", "Relu"), [(1, fail)])
+    monkeypatch.setitem(ONNX.importers, ("", "Relu"), [(1, fail)])
     return model([node("Relu", ["x"], ["y"], name="first")])
 
 

@@ -11,9 +11,7 @@ import onnx
 
 from afterglow.frontends.onnx import ModelFile, Signature, model_signature
 from afterglow.frontends.onnx.elements import DTYPE_OF_ONNX
-from afterglow.frontends.onnx.frame import normal_domain, shown_domain
-from afterglow.frontends.onnx.registry import find_importer
-from afterglow.frontends.onnx.schema import find_schema, has_function
+from afterglow.frontends.onnx.registry import ONNX, normal_domain, shown_domain
 from afterglow.types import TensorType
 
 
@@ -141,8 +139,5 @@ def _unknown(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> Iterato
     for node in nodes:
         domain = normal_domain(node.domain)
         version = versions.get(domain, 1)
-        if (domain, node.op_type) in own or find_importer(domain, node.op_type, version):
-            continue
-        schema = find_schema(domain, node.op_type, version)
-        if schema is None or not has_function(schema):
+        if (domain, node.op_type) not in own and not ONNX.knows(domain, node.op_type, version):
             yield _op_name(node)

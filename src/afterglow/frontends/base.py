@@ -256,5 +256,13 @@ RunBody: TypeAlias = Callable[[Any, Mapping[str, Any]], Sequence[Any]]
 class FrontEnd(Protocol):
     """Something that opens one kind of source."""
 
+    @property
+    def name(self) -> str:
+        """What it is called, which is the name of its dialect, too."""
+
+    @property
+    def dialect(self) -> Any:
+        """The `Dialect` of its models, loaded when it is asked for; None if they have none."""
+
     def opens(self, source: Any) -> Source | None:
         """The model that `source` is; None if it is of another kind."""

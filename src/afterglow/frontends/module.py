@@ -27,6 +27,9 @@ from afterglow.types.output_form import tensor_forms
 class ModuleFrontEnd:
     """Opens modules of the graph IR."""
 
+    name = "module"
+    dialect: None = None
+
     def opens(self, source: Any) -> Source | None:
         """A source that copies the module each time it is loaded."""
         return ModuleSource(source) if isinstance(source, Module) else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onnx import TensorProto
 
-from afterglow.frontends.onnx.problems import DataFileError
+from afterglow.frontends.definition.problems import DataFileError
 from afterglow.frontends.onnx.wire import OWN_FILE
 from afterglow.support.errors import ModelError
 from afterglow.support.regular_file import open_regular, path_inside

@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from afterglow.frontends.base import Source
+from afterglow.frontends.onnx.registry import ONNX
 
 
 class OnnxFrontEnd:
     """Opens ONNX models: a path, the bytes of a file, or an `onnx.ModelProto`."""
+
+    name = "onnx"
+    dialect = ONNX
 
     def opens(self, source: Any) -> Source | None:
         """A source that reads the model once."""

@@ -12,9 +12,9 @@ from typing import TypeAlias
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 
-from afterglow.frontends.onnx.definition import ModelDef
+from afterglow.frontends.definition.model import ModelDef
+from afterglow.frontends.definition.rows import proto_graphs, with_rows
 from afterglow.frontends.onnx.external import DataFiles, map_file
-from afterglow.frontends.onnx.rows import proto_graphs, with_rows
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
 from afterglow.frontends.onnx.translate import translate_model
 from afterglow.frontends.onnx.wire import OWN_FILE, without_weights

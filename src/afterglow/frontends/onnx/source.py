@@ -9,10 +9,10 @@ import onnx
 import onnx.shape_inference
 
 from afterglow.frontends.base import FileDigests
-from afterglow.frontends.onnx.binding import Binding
-from afterglow.frontends.onnx.defined import DefinedSource
-from afterglow.frontends.onnx.host_graph import graph_of
-from afterglow.frontends.onnx.importer import ModelImporter
+from afterglow.frontends.definition.binding import Binding
+from afterglow.frontends.definition.defined import DefinedSource
+from afterglow.frontends.definition.host_graph import graph_of
+from afterglow.frontends.definition.importer import ModelImporter
 from afterglow.frontends.onnx.reader import ModelFile, ModelSource, read_model
 from afterglow.frontends.onnx.translate import translate_model
 from afterglow.graph import Module

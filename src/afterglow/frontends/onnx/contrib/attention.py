@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT, plus
 from afterglow.frontends.onnx.importers.attention import merge_heads, rotate_any, split_heads
 from afterglow.frontends.onnx.importers.conversion import as_dtype

@@ -9,7 +9,7 @@ from functools import reduce
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT
 from afterglow.frontends.onnx.importers.attention import Rotation, merge_heads, rotate, split_heads
 from afterglow.frontends.onnx.importers.conversion import as_dtype

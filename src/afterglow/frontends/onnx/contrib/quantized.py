@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT, embed_layer_norm, plus
 from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.importers.convolution import qlinear_conv

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.elements import dtype_named
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.importers.layout import to_channels_first, to_channels_last
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.definition.limits import check_resampled
 from afterglow.frontends.onnx.importers.layout import to_channels_first, to_channels_last
 from afterglow.frontends.onnx.importers.windows import given_windows
-from afterglow.frontends.onnx.limits import check_resampled
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.conversion import Cast

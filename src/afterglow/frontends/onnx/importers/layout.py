@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.graph import Value
 from afterglow.ops.movement import Transpose
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import Imported, NodeContext
+from afterglow.frontends.definition.context import Imported, NodeContext
 from afterglow.frontends.onnx.importers.bounds import extent_left, slice_bounds
 from afterglow.frontends.onnx.importers.moving import moving_windows
 from afterglow.frontends.onnx.registry import onnx_op

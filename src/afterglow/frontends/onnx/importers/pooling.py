@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.importers.layout import to_channels_first, to_channels_last
 from afterglow.frontends.onnx.importers.windows import read_windows
 from afterglow.frontends.onnx.registry import onnx_op

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.onnx.context import NodeContext, StaticSequence
+from afterglow.frontends.definition.context import NodeContext, StaticSequence
 from afterglow.frontends.onnx.importers.generators import integer_constant
 from afterglow.frontends.onnx.importers.movement import reshaped, split_along
 from afterglow.frontends.onnx.registry import onnx_op

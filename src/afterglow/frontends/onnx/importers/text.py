@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.importers.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op

@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 
 from afterglow.frontends.base import RunBody
-from afterglow.frontends.onnx.bodies import BodyGraph
-from afterglow.frontends.onnx.context import (
+from afterglow.frontends.definition.bodies import BodyGraph
+from afterglow.frontends.definition.context import (
     Imported,
     KnownMap,
     NodeContext,
     RowMaps,
     StaticSequence,
 )
-from afterglow.frontends.onnx.definition import ValueDef
-from afterglow.frontends.onnx.elements import dtype_of
-from afterglow.frontends.onnx.order import free_names
+from afterglow.frontends.definition.model import ValueDef
+from afterglow.frontends.definition.order import free_names
 from afterglow.graph import Constant, Value
 from afterglow.support.errors import ModelError, UnsupportedError
 from afterglow.types import Array
@@ -150,10 +149,10 @@ def _stacked(parts: Sequence[Sequence[Any]], declared: Sequence[ValueDef]) -> li
 def no_parts(info: ValueDef) -> Array:
     """What a loop that does not run stacks: of the declared type, with 0 for open extents."""
     type = info.type
-    if type is None or not type.element or type.shape is None:
+    if type is None or type.element is None or type.shape is None:
         raise UnsupportedError(
             f"no iteration runs, so the shape of {info.name!r} is not known",
             help="declare the type of what the body returns",
         )
     extents = [extent if isinstance(extent, int) else 0 for extent in type.shape]
-    return np.empty((0, *extents), dtype_of(type.element).numpy)
+    return np.empty((0, *extents), type.element.numpy)

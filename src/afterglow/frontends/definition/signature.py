@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from afterglow.frontends.onnx.definition import DeclaredExtent, ModelDef, TypeDef, ValueDef
-from afterglow.frontends.onnx.elements import dtype_of
-from afterglow.frontends.onnx.limits import check_rank
+from afterglow.frontends.definition.limits import check_rank
+from afterglow.frontends.definition.model import DeclaredExtent, ModelDef, TypeDef, ValueDef
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import DType
 
@@ -106,7 +105,7 @@ def _declared(info: ValueDef, role: str) -> Parameter:
 
 
 def _tensor(name: str, type: TypeDef, role: str) -> Parameter:
-    undeclared = role == "output" and not type.element
-    dtype = None if undeclared else dtype_of(type.element)
+    if type.element is None and role == "input":
+        raise ModelError("it has no element type")
     check_rank(len(type.shape or ()), "it")
-    return Parameter(name, ParameterKind.TENSOR, dtype, type.shape)
+    return Parameter(name, ParameterKind.TENSOR, type.element, type.shape)

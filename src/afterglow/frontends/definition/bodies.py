@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from afterglow.frontends.onnx.definition import AttributeDef, GraphDef, ModelDef, NodeDef, ValueDef
-from afterglow.frontends.onnx.order import free_names
+from afterglow.frontends.definition.model import AttributeDef, GraphDef, ModelDef, NodeDef, ValueDef
+from afterglow.frontends.definition.order import free_names
 from afterglow.support.digest import digest_of_texts
 from afterglow.types import Array
 

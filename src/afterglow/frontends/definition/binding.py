@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from afterglow.frontends.base import UnboundDimensionsError
-from afterglow.frontends.onnx.definition import DeclaredExtent
-from afterglow.frontends.onnx.limits import MOST_BYTES
-from afterglow.frontends.onnx.signature import Parameter, ParameterKind
+from afterglow.frontends.definition.limits import MOST_BYTES
+from afterglow.frontends.definition.model import DeclaredExtent
+from afterglow.frontends.definition.signature import Parameter, ParameterKind
 from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.extent import is_ranged

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 from afterglow.frontends.base import NeedsValuesError
-from afterglow.frontends.onnx.problems import NeedsInliningError
-from afterglow.frontends.onnx.symbolic import elements_of, evaluate
+from afterglow.frontends.definition.problems import NeedsInliningError
+from afterglow.frontends.definition.symbolic import elements_of, evaluate
 from afterglow.graph import Constant, Function, Node, Op, Value, run_node
 from afterglow.graph.function import subgraphs_of
 from afterglow.graph.order import in_order

@@ -9,8 +9,8 @@ from onnx import parser
 from onnxruntime import InferenceSession
 
 import afterglow
-from afterglow.frontends.onnx import replay
-from afterglow.frontends.onnx.graph import GraphImporter
+from afterglow.frontends.definition import replay
+from afterglow.frontends.definition.graph import GraphImporter
 from afterglow.runtime import tier_up
 from afterglow.support.errors import AfterglowError
 

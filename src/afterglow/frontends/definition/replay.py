@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from afterglow.frontends.base import RUN_NUMBER, HostLimits, NeedsValuesError
-from afterglow.frontends.onnx.definition import FunctionDef, ModelDef, NodeDef
-from afterglow.frontends.onnx.frame import Frame, Session
-from afterglow.frontends.onnx.graph import GraphImporter
-from afterglow.frontends.onnx.order import reads
+from afterglow.frontends.definition.frame import Frame, Session
+from afterglow.frontends.definition.graph import GraphImporter
+from afterglow.frontends.definition.model import FunctionDef, ModelDef, NodeDef
+from afterglow.frontends.definition.order import reads
 from afterglow.graph import Function, Module, Tape, Value
 from afterglow.support.errors import AfterglowError, UnsupportedError
 from afterglow.types import Array, TensorType

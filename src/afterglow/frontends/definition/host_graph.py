@@ -1,4 +1,4 @@
-"""ONNX definitions as graph IR of host nodes, and back.
+"""Definitions of models as graph IR of host nodes, and back.
 
 The graph IR has everything that the definition has: each node is a `HostOp` with the version of its
 domain, tensors are constants, bodies are functions that take the outer values they capture. So a
@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from afterglow.frontends.onnx.definition import (
+from afterglow.frontends.definition.dialect import Dialect
+from afterglow.frontends.definition.model import (
     AttributeDef,
     AttributeKind,
     FunctionDef,
@@ -22,14 +23,11 @@ from afterglow.frontends.onnx.definition import (
     TypeDef,
     ValueDef,
 )
-from afterglow.frontends.onnx.elements import DTYPE_OF_ONNX, ONNX_OF_DTYPE
-from afterglow.frontends.onnx.frame import normal_domain
-from afterglow.frontends.onnx.order import free_names, in_order, named_values
+from afterglow.frontends.definition.order import free_names, in_order, named_values
 from afterglow.graph import BOUNDARY, Constant, Function, HostOp, Module, Node, Subgraph, Value
 from afterglow.types import Array, DynamicExtent, DynamicType, HostKind, HostType, TensorType
 from afterglow.types.dynamic import tensor_type
 
-DIALECT = "onnx"
 _ANY = HostType(HostKind.ANY)
 _TENSORS = (AttributeKind.TENSOR, AttributeKind.SPARSE_TENSOR)
 _GRAPHS = (AttributeKind.GRAPH, AttributeKind.GRAPHS)
@@ -40,9 +38,15 @@ def graph_of(model: ModelDef) -> Module:
     return _Builder(model).run()
 
 
-def model_of(module: Module) -> ModelDef:
-    """The definition that such graph IR stands for."""
-    return _Reader(module).run()
+def model_of(module: Module, dialect: Dialect) -> ModelDef:
+    """The definition that such graph IR of a dialect stands for."""
+    return _Reader(module, dialect).run()
+
+
+def dialect_name(module: Module) -> str | None:
+    """The dialect that the host nodes of a module are of; None if it has no host nodes."""
+    ops = (node.op for function in module.functions.values() for node in function.nodes)
+    return next((op.dialect for op in ops if isinstance(op, HostOp) and op != BOUNDARY), None)
 
 
 class _Builder:
@@ -51,8 +55,8 @@ class _Builder:
     def __init__(self, model: ModelDef) -> None:
         self.model = model
         self.module = Module(model.graph.name or "model")
-        self.opsets = {normal_domain(domain): version for domain, version in model.opset_import}
-        self.functions = {(normal_domain(f.domain), f.name, f.overload): f for f in model.functions}
+        self.opsets = dict(model.opset_import)
+        self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self.called: dict[tuple[str, str, str], Function] = {}
 
     def run(self) -> Module:
@@ -89,9 +93,9 @@ class _Builder:
         operands += [self._tensor(node, name, attributes[name]) for name in tensors]
         bodies, functions, captured = self._bodies(scope, node, attributes, operands)
         named = list(map(scope.find, named_values(node)))
-        domain = normal_domain(node.domain)
+        domain = node.domain
         op = HostOp(
-            DIALECT,
+            self.model.dialect.name,
             domain,
             node.op_type,
             scope.opsets.get(domain, 1),
@@ -165,7 +169,7 @@ class _Builder:
         """A function of the model."""
         if key not in self.called:
             definition = self.functions[key]
-            own = {normal_domain(domain): v for domain, v in definition.opset_import}
+            own = dict(definition.opset_import)
             function = Function(self._free_name(".".join(filter(None, key))), self.module)
             self.called[key] = function
             inner = _Scope(function, {**self.opsets, **own})
@@ -206,8 +210,9 @@ class _Scope:
 class _Reader:
     """Makes a definition of host nodes."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, dialect: Dialect) -> None:
         self.module = module
+        self.dialect = dialect
         self.opsets: dict[str, int] = {}
         self.functions: dict[tuple[str, str, str], FunctionDef] = {}
         taken = {value.name for f in module.functions.values() for value in _values(f)}
@@ -223,6 +228,7 @@ class _Reader:
         arrays = [(self.constants[constant], constant.data) for constant in read]
         tensors = tuple(TensorDef(name, partial(_same, x), f"@{name}") for name, x in arrays)
         return ModelDef(
+            self.dialect,
             GraphDef(self.module.name, graph.node, graph.input, graph.output, tensors),
             tuple(self.functions.values()),
             tuple(self.opsets.items()),
@@ -337,7 +343,7 @@ def _read_constants(module: Module) -> list[Constant]:
 
 
 def _key(node: NodeDef) -> tuple[str, str, str]:
-    return normal_domain(node.domain), node.op_type, node.overload
+    return node.domain, node.op_type, node.overload
 
 
 def _same(array: Array) -> Array:
@@ -383,7 +389,7 @@ def _type(declared: TypeDef | None) -> TensorType:
     if declared.kind != "tensor":
         kinds = {kind.value: kind for kind in HostKind}
         return HostType(kinds.get(declared.kind, HostKind.ANY))
-    if declared.element not in DTYPE_OF_ONNX:
+    if declared.element is None:
         return _ANY
     shape = declared.shape
     extents = (
@@ -391,7 +397,7 @@ def _type(declared: TypeDef | None) -> TensorType:
         if shape is None
         else [e if isinstance(e, int) else DynamicExtent(e or "") for e in shape]
     )
-    return tensor_type(DTYPE_OF_ONNX[declared.element], extents)
+    return tensor_type(declared.element, extents)
 
 
 def _type_def(type: TensorType) -> TypeDef | None:
@@ -402,7 +408,7 @@ def _type_def(type: TensorType) -> TypeDef | None:
             return TypeDef(kind.value)
         case DynamicType(dtype=dtype, extents=extents):
             if extents is None:
-                return TypeDef("tensor", ONNX_OF_DTYPE[dtype])
+                return TypeDef("tensor", dtype)
             shape = tuple(e if isinstance(e, int) else e.name or None for e in extents)
-            return TypeDef("tensor", ONNX_OF_DTYPE[dtype], shape)
-    return TypeDef("tensor", ONNX_OF_DTYPE[type.dtype], type.shape)
+            return TypeDef("tensor", dtype, shape)
+    return TypeDef("tensor", type.dtype, type.shape)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from afterglow.frontends.base import MOST_DECIDING, HostNode, Partition, Progress
-from afterglow.frontends.onnx.definition import GraphDef, NodeDef, model_name
-from afterglow.frontends.onnx.order import reads
-from afterglow.frontends.onnx.scope import Scope
+from afterglow.frontends.definition.model import GraphDef, NodeDef, model_name
+from afterglow.frontends.definition.order import reads
+from afterglow.frontends.definition.scope import Scope
 from afterglow.graph import Constant, Value
 
 _ON_HOST = frozenset(

@@ -6,34 +6,28 @@ from collections.abc import Container, Mapping, Sequence
 from functools import partial
 
 from afterglow.frontends.base import NeedsValuesError
-from afterglow.frontends.onnx.context import Imported, NodeContext
-from afterglow.frontends.onnx.definition import (
+from afterglow.frontends.definition.context import Imported, NodeContext
+from afterglow.frontends.definition.dialect import Dialect, Importer, Results
+from afterglow.frontends.definition.differentiated import variables
+from afterglow.frontends.definition.frame import Frame, Session, TooLargeError
+from afterglow.frontends.definition.functions import call_frame
+from afterglow.frontends.definition.known import KnownValues
+from afterglow.frontends.definition.model import (
     AttributeDef,
     FunctionDef,
     GraphDef,
     NodeDef,
     TensorDef,
 )
-from afterglow.frontends.onnx.differentiated import variables
-from afterglow.frontends.onnx.frame import (
-    Frame,
-    Session,
-    TooLargeError,
-    normal_domain,
-    shown_domain,
-)
-from afterglow.frontends.onnx.functions import call_frame, standard
-from afterglow.frontends.onnx.known import KnownValues
-from afterglow.frontends.onnx.order import in_order
-from afterglow.frontends.onnx.problems import (
+from afterglow.frontends.definition.order import in_order
+from afterglow.frontends.definition.problems import (
     ChangesTypesError,
     NeedsInliningError,
     Problem,
     ProblemsError,
 )
-from afterglow.frontends.onnx.progress import Stop
-from afterglow.frontends.onnx.registry import Importer, Results, find_importer
-from afterglow.frontends.onnx.scope import BrokenValueError, Scope
+from afterglow.frontends.definition.progress import Stop
+from afterglow.frontends.definition.scope import BrokenValueError, Scope
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.support.errors import (
     FAULTS,
@@ -62,6 +56,11 @@ class GraphImporter:
         self.stops: list[Stop] = []
         self._needed: dict[str, None] = {}
         self._inlining: NeedsInliningError | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """The kind of model that it is a graph of."""
+        return self.session.model.dialect
 
     @property
     def known(self) -> KnownValues:
@@ -135,8 +134,7 @@ class GraphImporter:
         return Stop(proto, inputs, self.session.refused.get(id(proto), Stop.reason))
 
     def _problem(self, proto: NodeDef, error: AfterglowError) -> Problem:
-        domain = normal_domain(proto.domain)
-        op = f"{proto.op_type} of {shown_domain(domain)} version {self._opset(domain)}"
+        op = self.dialect.label(proto.domain, proto.op_type, self._opset(proto.domain))
         return Problem(error, op, self.frame.where(_label(proto)))
 
     def _opset(self, domain: str) -> int:
@@ -148,7 +146,7 @@ class GraphImporter:
         operands = [self.scope.look_up(name) for name in proto.input]
         name = self.frame.name(next((output for output in proto.output if output), proto.name))
         builder = Builder(self.function, name=name, origin=self.frame.origin or proto.name or name)
-        opset = self._opset(normal_domain(proto.domain))
+        opset = self._opset(proto.domain)
         n = NodeContext(self, proto, self._attributes(proto), operands, opset, builder)
         results = self._imported(importer, n)
         if isinstance(results, Imported):
@@ -186,21 +184,11 @@ class GraphImporter:
         return found
 
     def _importer(self, proto: NodeDef) -> Importer:
-        """What imports a node: the model's own function, ours for the op, or the standard's."""
-        domain = normal_domain(proto.domain)
-        opset = self._opset(domain)
-        function = self.session.functions.get((domain, proto.op_type, proto.overload))
+        """What imports a node: the model's own function, or that of its dialect for the op."""
+        function = self.session.functions.get((proto.domain, proto.op_type, proto.overload))
         if function is not None:
             return partial(self.call, function, {})
-        importer = find_importer(domain, proto.op_type, opset)
-        if importer is not None:
-            return importer
-        known = standard()
-        schema = known.find_schema(domain, proto.op_type, opset)
-        if schema is None or not known.has_function(schema):
-            raise known.missing_op(domain, proto.op_type, opset)
-        defaults = known.schema_defaults(schema)
-        return lambda n: self.call(known.standard_function(n, schema), defaults, n)
+        return self.dialect.importer(self, proto, self._opset(proto.domain))
 
     def call(
         self,

@@ -1,4 +1,4 @@
-"""ONNX definitions as sources: what compiles and runs a model, however it was opened."""
+"""Definitions as sources: what compiles and runs a model, however it was opened."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from afterglow.frontends.base import (
     RunBody,
     Source,
 )
-from afterglow.frontends.onnx.binding import Binding
-from afterglow.frontends.onnx.bodies import BodyGraph
-from afterglow.frontends.onnx.definition import ModelDef
-from afterglow.frontends.onnx.host import HostNodes
-from afterglow.frontends.onnx.host_graph import graph_of, model_of
-from afterglow.frontends.onnx.importer import ModelImporter
-from afterglow.frontends.onnx.signature import Parameter, model_signature
+from afterglow.frontends.definition.binding import Binding
+from afterglow.frontends.definition.bodies import BodyGraph
+from afterglow.frontends.definition.dialect import Dialect
+from afterglow.frontends.definition.host import HostNodes
+from afterglow.frontends.definition.host_graph import graph_of, model_of
+from afterglow.frontends.definition.importer import ModelImporter
+from afterglow.frontends.definition.model import ModelDef
+from afterglow.frontends.definition.signature import Parameter, model_signature
 from afterglow.frontends.partition import plan_boundary
 from afterglow.graph import HostOp, Module, print_module, verify_module
 from afterglow.graph.payload import pack_constants
@@ -100,24 +101,13 @@ class DefinedSource:
         )
 
 
-class HostGraphFrontEnd:
-    """Opens modules with host nodes of ONNX."""
-
-    def opens(self, source: Any) -> Source | None:
-        """A source that expands the host nodes for each binding."""
-        if not isinstance(source, Module):
-            return None
-        ops = (node.op for node in source.main.nodes)
-        return HostGraphSource(source) if any(isinstance(op, HostOp) for op in ops) else None
-
-
 class HostGraphSource(DefinedSource):
-    """Graph IR of host nodes, such as what was left of an ONNX model when it was saved."""
+    """Graph IR of host nodes, such as what was left of a model when it was saved."""
 
-    def __init__(self, graph: Module) -> None:
+    def __init__(self, graph: Module, dialect: Dialect) -> None:
         verify_module(graph)
         _refuse_other_nodes(graph)
-        super().__init__(model_of(graph))
+        super().__init__(model_of(graph, dialect))
         self.graph = graph
 
     @cached_property

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from afterglow.frontends.base import RunBody
-from afterglow.frontends.onnx.bodies import BodyGraph
-from afterglow.frontends.onnx.definition import AttributeDef, FunctionDef, GraphDef, ModelDef
-from afterglow.frontends.onnx.known import KnownValues
-from afterglow.frontends.onnx.limits import LEAST_LIMIT, MOST_AXES, check_tensor, tensor_limit
-from afterglow.frontends.onnx.order import model_reads
-from afterglow.frontends.onnx.problems import NeedsInliningError
+from afterglow.frontends.definition.bodies import BodyGraph
+from afterglow.frontends.definition.known import KnownValues
+from afterglow.frontends.definition.limits import LEAST_LIMIT, MOST_AXES, check_tensor, tensor_limit
+from afterglow.frontends.definition.model import AttributeDef, FunctionDef, GraphDef, ModelDef
+from afterglow.frontends.definition.order import model_reads
+from afterglow.frontends.definition.problems import NeedsInliningError
 from afterglow.graph import Builder, Function, Module, Placeholder, Value
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear_forms import Condition, LinearForms
@@ -170,13 +170,3 @@ class Frame:
         """The place of a node, for errors."""
         places = self.places if len(self.places) <= 3 else (*self.places[:2], "…", self.places[-1])
         return " in ".join((repr(node), *places))
-
-
-def normal_domain(domain: str) -> str:
-    """The domain as it is kept: the standard's own has two spellings."""
-    return "" if domain == "ai.onnx" else domain
-
-
-def shown_domain(domain: str) -> str:
-    """The domain as it is shown."""
-    return domain or "ai.onnx"

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from afterglow.frontends.base import NeedsValuesError
-from afterglow.frontends.onnx.definition import (
+from afterglow.frontends.definition.known import fold
+from afterglow.frontends.definition.model import (
     AttributeDef,
     AttributeKind,
     GraphDef,
     NodeDef,
     TensorDef,
 )
-from afterglow.frontends.onnx.elements import dtype_of
-from afterglow.frontends.onnx.known import fold
-from afterglow.frontends.onnx.problems import NeedsInliningError
-from afterglow.frontends.onnx.symbolic import exact_array, objects, whole
+from afterglow.frontends.definition.problems import NeedsInliningError
+from afterglow.frontends.definition.symbolic import exact_array, objects, whole
 from afterglow.graph import Builder, Constant, Node, Op, Subgraph, Value
 from afterglow.ops.extents import Extents
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
@@ -29,7 +28,7 @@ from afterglow.types.dtype import boolean, i64
 from afterglow.types.extent import RangedExtent, UndecidedExtentError, is_ranged
 
 if TYPE_CHECKING:
-    from afterglow.frontends.onnx.graph import GraphImporter
+    from afterglow.frontends.definition.graph import GraphImporter
 
 
 class StaticSequence(tuple[Value, ...]):
@@ -212,8 +211,8 @@ class NodeContext:
         return self.dtype_of(self.integer(name))
 
     def dtype_of(self, number: int) -> DType:
-        """The element type that ONNX numbers so."""
-        return dtype_of(number)
+        """The element type that the dialect numbers so."""
+        return self.graph.dialect.element_type(number)
 
     def _required(self, name: str, default: Any, *kinds: AttributeKind) -> Any:
         found = self.attributes.get(name)

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from afterglow.frontends.base import RUN_NUMBER, HostLimits, RunBody
-from afterglow.frontends.onnx.bodies import BodyGraph
-from afterglow.frontends.onnx.context import Imported, StaticSequence
-from afterglow.frontends.onnx.definition import ModelDef, NodeDef
-from afterglow.frontends.onnx.differentiated import variables
-from afterglow.frontends.onnx.frame import Frame, Session
-from afterglow.frontends.onnx.graph import GraphImporter
-from afterglow.frontends.onnx.importer import input_constant, model_functions, model_opsets
-from afterglow.frontends.onnx.order import in_order, reads
-from afterglow.frontends.onnx.problems import ProblemsError, import_error
-from afterglow.frontends.onnx.progress import needed_nodes
-from afterglow.frontends.onnx.replay import ReplayedNode
-from afterglow.frontends.onnx.signature import Parameter, ParameterKind, model_signature
+from afterglow.frontends.definition.bodies import BodyGraph
+from afterglow.frontends.definition.context import Imported, StaticSequence
+from afterglow.frontends.definition.differentiated import variables
+from afterglow.frontends.definition.frame import Frame, Session
+from afterglow.frontends.definition.graph import GraphImporter
+from afterglow.frontends.definition.importer import input_constant, model_functions
+from afterglow.frontends.definition.model import ModelDef, NodeDef
+from afterglow.frontends.definition.order import in_order, reads
+from afterglow.frontends.definition.problems import ProblemsError, import_error
+from afterglow.frontends.definition.progress import needed_nodes
+from afterglow.frontends.definition.replay import ReplayedNode
+from afterglow.frontends.definition.signature import Parameter, ParameterKind, model_signature
 from afterglow.graph import Function, Module, Value
 from afterglow.support.errors import UnsupportedError
 from afterglow.types import Array
@@ -53,7 +53,7 @@ class HostNodes:
         self.run_body = run_body
         self.limits = limits
         self.parameters = {p.name: p for p in model_signature(model).inputs}
-        self.frame = Frame(model_opsets(model))
+        self.frame = Frame(model.dialect.opsets(model))
         self.functions = model_functions(model)
         self.nodes = needed_nodes(model.graph, wanted, {*given, *values})
         self.names = frozenset(wanted).union(*map(reads, self.nodes))

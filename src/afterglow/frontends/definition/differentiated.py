@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from afterglow.frontends.onnx.definition import NodeDef
-from afterglow.frontends.onnx.order import TRAINING_DOMAIN, names_in, reads
+from afterglow.frontends.definition.model import NodeDef
+from afterglow.frontends.definition.order import TRAINING_DOMAIN, names_in, reads
 
 
 def variables(nodes: Iterable[NodeDef]) -> Iterator[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from afterglow.frontends.onnx.context import Imported, KnownMap, RowMaps, StaticSequence
-from afterglow.frontends.onnx.known import KnownValues
+from afterglow.frontends.definition.context import Imported, KnownMap, RowMaps, StaticSequence
+from afterglow.frontends.definition.known import KnownValues
 from afterglow.graph import Builder, Constant, Function, Value
 from afterglow.ops.movement import Reshape
 from afterglow.support.errors import AfterglowError, ModelError

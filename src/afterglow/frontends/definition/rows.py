@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import onnx
 from onnx import helper
 
-from afterglow.frontends.onnx.definition import count_name, rows_name
+from afterglow.frontends.definition.model import count_name, rows_name
 
 _FIRST_OPSET = 10
 """Since when a Slice takes its bounds as inputs."""

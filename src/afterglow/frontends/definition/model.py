@@ -1,7 +1,7 @@
-"""An ONNX model as plain values: what the importers read, without the library that reads files.
+"""A model of another format as plain values: what importers read, without the library behind it.
 
-A model is translated into it once (`translate.py`, which needs the library `onnx`), or restored
-from graph IR that was saved (`host_graph.py`, which does not).
+A front end translates a model into it once, which may need the library that reads its files; graph
+IR that was saved is read back without (`host_graph.py`). The words are ONNX's.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from afterglow.support.digest import digest_of_bytes
-from afterglow.types import Array
+from afterglow.types import Array, DType
+
+if TYPE_CHECKING:
+    from afterglow.frontends.definition.dialect import Dialect
 
 DeclaredExtent: TypeAlias = "int | str | None"
 """A number, the name of a dynamic dimension, or None for a dynamic one without a name."""
@@ -123,12 +126,11 @@ class NodeDef:
 class TypeDef:
     """A declared type: a tensor's, or only the kind of something else.
 
-    `element` is ONNX's number of the element type, 0 if there is none. The shape is None if not
-    even the rank is declared.
+    The element type is None if none is declared, the shape if not even the rank is.
     """
 
     kind: str
-    element: int = 0
+    element: DType | None = None
     shape: tuple[DeclaredExtent, ...] | None = None
 
 
@@ -178,6 +180,7 @@ class FunctionDef:
 class ModelDef:
     """A model: its main graph, its own functions, and the versions of domains that it names."""
 
+    dialect: Dialect
     graph: GraphDef
     functions: tuple[FunctionDef, ...] = ()
     opset_import: tuple[tuple[str, int], ...] = ()

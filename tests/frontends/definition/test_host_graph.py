@@ -9,9 +9,10 @@ from onnx import helper, parser
 
 import afterglow
 from afterglow.driver.sources import open_source
+from afterglow.frontends.definition.host_graph import graph_of, model_of
+from afterglow.frontends.definition.model import GraphDef
 from afterglow.frontends.onnx import read_model
-from afterglow.frontends.onnx.definition import GraphDef
-from afterglow.frontends.onnx.host_graph import graph_of, model_of
+from afterglow.frontends.onnx.registry import ONNX
 from afterglow.graph import Builder, Module, parse_module, print_module, verify_module
 from afterglow.graph.payload import pack_constants, unpack_constants
 from afterglow.ops.activation import Relu
@@ -83,13 +84,13 @@ def outline(graph: GraphDef) -> list[object]:
 
 @CASES
 def test_the_definition_comes_back(proto: onnx.ModelProto) -> None:
-    before, after = read_model(proto).definition, model_of(restored(proto))
+    before, after = read_model(proto).definition, model_of(restored(proto), ONNX)
     if not before.functions:  # whose nodes may stand in any order
         assert outline(after.graph) == outline(before.graph)
     assert [each.name for each in after.graph.input] == [e.name for e in before.graph.input]
     assert [each.name for each in after.graph.output] == [e.name for e in before.graph.output]
     again = print_module(graph_of(after), origins=True)
-    assert again == print_module(graph_of(model_of(parse_module(again))), origins=True)
+    assert again == print_module(graph_of(model_of(parse_module(again), ONNX)), origins=True)
 
 
 @CASES
@@ -133,7 +134,7 @@ def test_a_branch_that_reads_what_nothing_defines_keeps_its_name() -> None:
     proto = model([choice], inputs=[info("x", (3, 4))], outputs=[info("y", (3, 4))])
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array(True), "yes"))
     graph = graph_of(read_model(proto).definition)
-    branches = model_of(graph).graph.node[0].graphs()
+    branches = model_of(graph, ONNX).graph.node[0].graphs()
     assert sorted(n.input for branch in branches for n in branch.node) == [("lost",), ("x",)]
 
 

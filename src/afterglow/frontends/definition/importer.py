@@ -15,17 +15,16 @@ from afterglow.frontends.base import (
     Partition,
     wide_name,
 )
-from afterglow.frontends.onnx.binding import Binding, bind_inputs
-from afterglow.frontends.onnx.context import Imported, KnownMap, RowMaps, StaticSequence
-from afterglow.frontends.onnx.definition import FunctionDef, ModelDef, NodeDef
-from afterglow.frontends.onnx.frame import Frame, Session, normal_domain, shown_domain
-from afterglow.frontends.onnx.functions import standard
-from afterglow.frontends.onnx.graph import GraphImporter
-from afterglow.frontends.onnx.order import reads
-from afterglow.frontends.onnx.problems import Problem, ProblemsError, import_error
-from afterglow.frontends.onnx.progress import partition_nodes, progress_of
-from afterglow.frontends.onnx.scope import BrokenValueError
-from afterglow.frontends.onnx.signature import (
+from afterglow.frontends.definition.binding import Binding, bind_inputs
+from afterglow.frontends.definition.context import Imported, KnownMap, RowMaps, StaticSequence
+from afterglow.frontends.definition.frame import Frame, Session
+from afterglow.frontends.definition.graph import GraphImporter
+from afterglow.frontends.definition.model import FunctionDef, ModelDef, NodeDef
+from afterglow.frontends.definition.order import reads
+from afterglow.frontends.definition.problems import Problem, ProblemsError, import_error
+from afterglow.frontends.definition.progress import partition_nodes, progress_of
+from afterglow.frontends.definition.scope import BrokenValueError
+from afterglow.frontends.definition.signature import (
     Parameter,
     ParameterKind,
     Signature,
@@ -56,7 +55,7 @@ class ModelImporter:
         self.unchecked = unchecked
         signature = model_signature(model)
         self.signature = signature if partition is None else _signature_of(partition, signature)
-        self.opsets = model_opsets(model)
+        self.opsets = model.dialect.opsets(model)
 
     def run(self) -> tuple[Module, tuple[OutputForm, ...]]:
         """Import the main graph, or raise one error with every problem.
@@ -82,7 +81,7 @@ class ModelImporter:
             outputs = list(self._outputs(graph))
             graph.results([])
         except ProblemsError as error:
-            raise import_error(error.problems, self._help()) from None
+            raise import_error(error.problems, self.model.dialect.advice(self.opsets)) from None
         except NeedsValuesError as error:
             if not missing:
                 progress = progress_of(graph.scope, graph.stops)
@@ -160,15 +159,6 @@ class ModelImporter:
         if isinstance(value, Value) and not parameter.fits(value.type.shape):
             declared = f"output {parameter.name!r} is declared to be {parameter.type_text}"
             self.model.warn(f"{declared}, it is {value.type}")
-
-    def _help(self) -> str:
-        """What may explain problems of the whole model."""
-        newest = standard().newest_opset()
-        if self.opsets.get("", 0) > newest:
-            return (
-                f"the model uses version {self.opsets['']} of ai.onnx, {newest} is the newest known"
-            )
-        return ""
 
 
 def _signature_of(partition: Partition, model: Signature) -> Signature:
@@ -274,27 +264,13 @@ def _array(value: Any) -> Array:
     return array.astype(object) if DType.of(array.dtype) is string else array
 
 
-def model_opsets(model: ModelDef) -> dict[str, int]:
-    """The version of each domain that the model names."""
-    opsets = {"": 1} if model.ir_version < 3 else {}  # which had no versions yet
-    for named, version in model.opset_import:
-        domain = normal_domain(named)
-        if opsets.setdefault(domain, version) != version:
-            raise ModelError(f"the model names two versions of {shown_domain(domain)}")
-        if version < 1:
-            raise ModelError(f"{shown_domain(domain)} has no version {version}")
-    if "" not in opsets and any(not normal_domain(node.domain) for node in model.graph.node):
-        raise ModelError("the model does not say which version of ai.onnx it uses")
-    return opsets
-
-
 def model_functions(model: ModelDef) -> dict[tuple[str, str, str], FunctionDef]:
     """The model's own functions by domain, name and overload."""
     functions = {}
     for function in model.functions:
-        key = (normal_domain(function.domain), function.name, function.overload)
+        key = (function.domain, function.name, function.overload)
         if key in functions:
-            name = f"{shown_domain(function.domain)}.{function.name}"
+            name = model.dialect.qualified(function.domain, function.name)
             raise ModelError(f"the function {name} is defined twice")
         functions[key] = function
     return functions

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import ModuleType
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.definition import AttributeDef, FunctionDef
-from afterglow.frontends.onnx.frame import Frame, normal_domain, shown_domain
+from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.definition.frame import Frame
+from afterglow.frontends.definition.model import AttributeDef, FunctionDef
 from afterglow.support.errors import ModelError
-
-
-def standard() -> ModuleType:
-    """The module that knows the standard: it needs the library that reads ONNX files."""
-    import afterglow.frontends.onnx.schema as schema  # noqa: PLC0415  # most models do without
-
-    return schema
 
 
 def call_frame(
@@ -25,13 +17,13 @@ def call_frame(
     defaults: Mapping[str, AttributeDef],
 ) -> Frame:
     """The frame in which a node's function is imported."""
-    name = f"{shown_domain(n.proto.domain)}.{n.proto.op_type}"
+    name = n.graph.dialect.qualified(n.proto.domain, n.proto.op_type)
     key = f"{name} version {n.opset}"
     if key in frame.calls:
         cycle = " -> ".join((*frame.calls[frame.calls.index(key) :], key))
         raise ModelError(f"the function calls itself: {cycle}")
     results = zip(function.output, n.proto.output, strict=False)
-    opsets = {normal_domain(domain): version for domain, version in function.opset_import}
+    opsets = dict(function.opset_import)
     inner = frame.inside(
         f"function {name} of {n.builder.origin!r}",
         opsets={**frame.opsets, **opsets},

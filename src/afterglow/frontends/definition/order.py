@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from afterglow.frontends.onnx.definition import GraphDef, ModelDef, NodeDef
+from afterglow.frontends.definition.model import GraphDef, ModelDef, NodeDef
 
 TRAINING_DOMAIN = "ai.onnx.preview.training"
 
