@@ -57,7 +57,7 @@ ChoiceT = TypeVar("ChoiceT")
 
 
 class NodeContext:
-    """One ONNX node being imported."""
+    """One node of a model being imported."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class NodeContext:
 
     def with_operands(self, *operands: Imported | None) -> NodeContext:
         """The same node with other operands, for an importer that expects those."""
-        return NodeContext(
+        return type(self)(
             self.graph, self.proto, self.attributes, operands, self.opset, self.builder
         )
 

@@ -18,10 +18,14 @@ Importer: TypeAlias = Callable[[NodeContext], Results]
 
 
 class Dialect:
-    """The ops of one kind of model, by domain and name, and from which version on each holds."""
+    """The ops of one kind of model, by domain and name, and from which version on each holds.
 
-    def __init__(self, name: str) -> None:
+    `context` is the class of what importers see of a node.
+    """
+
+    def __init__(self, name: str, context: type[NodeContext] = NodeContext) -> None:
         self.name = name
+        self.context = context
         self.importers: dict[tuple[str, str], list[tuple[int, Importer]]] = {}
         """(domain, op type) -> [(since version, function)], newest first."""
 

@@ -147,7 +147,7 @@ class GraphImporter:
         name = self.frame.name(next((output for output in proto.output if output), proto.name))
         builder = Builder(self.function, name=name, origin=self.frame.origin or proto.name or name)
         opset = self._opset(proto.domain)
-        n = NodeContext(self, proto, self._attributes(proto), operands, opset, builder)
+        n = self.dialect.context(self, proto, self._attributes(proto), operands, opset, builder)
         results = self._imported(importer, n)
         if isinstance(results, Imported):
             results = (results,)

@@ -1,0 +1,1 @@
+"""Importers of PyTorch's ops, a file for each family."""
