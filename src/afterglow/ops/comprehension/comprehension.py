@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from afterglow.graph import Builder, Function, Module, Op, Value, op
+from afterglow.ops.comprehension.element_types import ElementTypes, number_type
 from afterglow.ops.comprehension.lowering import StatementLowering
 from afterglow.ops.comprehension.meaning import evaluate_statement
 from afterglow.ops.comprehension.ranges import Range, ranges_of
 from afterglow.ops.comprehension.syntax import parse_notation, with_attributes
 from afterglow.ops.comprehension.tree import Notation, Statement
-from afterglow.ops.comprehension.element_types import ElementTypes, number_type
 from afterglow.ops.rules import require
 from afterglow.support.errors import ParseError, TypeRuleError, UsageError
 from afterglow.types import Array, DType, TensorType

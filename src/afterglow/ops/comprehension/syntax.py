@@ -42,7 +42,8 @@ _TOKEN = re.compile(
 )
 _KEYWORDS = ("and", "or", "not", "in", "where")
 _LARGEST = 1 << 31
-_DEEPEST = 100
+_DEEPEST = 30
+_MOST_OPERATORS = 200
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,8 @@ class _Parser:
         self.ranges: list[tuple[str, int, int, int]] = []
         self.bound: dict[str, str] = {}
         self.count = 0
+        self.operators = 0
+        self.target = ""
 
     def run(self) -> Notation:
         statements: list[Statement] = []
@@ -168,7 +171,8 @@ class _Parser:
         free: list[str] = []
         self._listed("]", lambda: self._add_free(free))
         self._expect("=")
-        self.ranges, self.bound, self.count = [], {name: name for name in free}, 0
+        self.ranges, self.bound = [], {name: name for name in free}
+        self.count, self.operators, self.target = 0, 0, target.text
         value = self._value()
         if self._accept("where"):
             self._range()
@@ -252,6 +256,13 @@ class _Parser:
         """Parts joined by operators that associate to the left."""
         left = part()
         while token := self._accept(*names):
+            self.operators += 1
+            if self.operators > _MOST_OPERATORS:
+                raise self._error(
+                    f"a statement has more than {_MOST_OPERATORS} operators",
+                    token.at,
+                    help="define temporaries: t[i] = …; o[i] = t[i] + …",
+                )
             left = Call(names[token.text], (left, part()), token.at)
         return left
 
@@ -307,6 +318,8 @@ class _Parser:
         return Index(self.bound[name.text], name.at)
 
     def _access(self, name: _Token) -> Access:
+        if name.text == self.target:
+            raise self._error(f"{name.text} is what the statement defines", name.at)
         self._expect("[")
         indices: list[Affine] = []
 
@@ -391,6 +404,7 @@ class _Parser:
         wanted = ARITIES[name.text]
         if len(arguments) != wanted:
             raise self._error(
-                f"{name.text} takes {wanted} arguments, got {len(arguments)}", name.at
+                f"{name.text} takes {wanted} argument{'s' * (wanted > 1)}, got {len(arguments)}",
+                name.at,
             )
         return Call(name.text, tuple(arguments), name.at)
