@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.definition.context import NodeContext
-from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import normalization as norm
