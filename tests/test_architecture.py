@@ -28,7 +28,7 @@ LAYERS = [
     {"training"},
     {"host"},
     {"report"},
-    {"onnx_backend"},
+    {"onnx_backend", "torch_backend"},
     {"testing"},
     {""},
     {"cli"},

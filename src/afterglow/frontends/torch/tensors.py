@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from afterglow.frontends.torch.elements import element_type
+from afterglow.frontends.torch.elements import element_type, torch_name
 from afterglow.support.errors import ModelError, UnsupportedError
-from afterglow.types import Array
+from afterglow.types import Array, DType
 
 _BYTES = {1: torch.uint8, 2: torch.int16}
 """By their size: types that NumPy has, to look at the bytes of those that it has not."""
@@ -40,3 +40,11 @@ def _check(tensor: torch.Tensor) -> None:
         )
     if tensor.is_nested:
         raise UnsupportedError("it is a nested tensor", help="pad it to one length")
+
+
+def tensor_of(array: Array) -> torch.Tensor:
+    """The elements of an array as a tensor in the same memory."""
+    dtype = getattr(torch, torch_name(DType.of(array.dtype)))
+    if array.dtype.isbuiltin == 1 and array.dtype.kind != "V":
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(f"i{array.dtype.itemsize}")).view(dtype)
