@@ -19,10 +19,15 @@ ImporterT = TypeVar("ImporterT", bound=TorchImporter)
 
 
 def aten(*ops: str, namespace: str = "aten") -> Callable[[ImporterT], ImporterT]:
-    """Register a function for ops of a namespace, each with its overload: `add.Tensor`."""
+    """Register a function for ops of a namespace, each with its overload: `add.Tensor`.
+
+    Of ops of PyTorch, the overload is `default` if none is named.
+    """
+    has_overloads = namespace in ("aten", "prims")
+    full = [f"{op}.default" if has_overloads and "." not in op else op for op in ops]
 
     def register(function: ImporterT) -> ImporterT:
-        TORCH.op(*ops, domain=namespace)(cast(Importer, function))
+        TORCH.op(*full, domain=namespace)(cast(Importer, function))
         return function
 
     return register
