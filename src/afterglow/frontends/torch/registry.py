@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from afterglow.frontends.definition.dialect import Dialect, Importer, Results
 from afterglow.frontends.torch.node import TorchNode
@@ -13,12 +13,13 @@ TORCH = Dialect("torch", TorchNode)
 
 
 TorchImporter: TypeAlias = Callable[[TorchNode], Results]
+ImporterT = TypeVar("ImporterT", bound=TorchImporter)
 
 
-def aten(*ops: str, namespace: str = "aten") -> Callable[[TorchImporter], TorchImporter]:
+def aten(*ops: str, namespace: str = "aten") -> Callable[[ImporterT], ImporterT]:
     """Register a function for ops of a namespace, each with its overload: `add.Tensor`."""
 
-    def register(function: TorchImporter) -> TorchImporter:
+    def register(function: ImporterT) -> ImporterT:
         TORCH.op(*ops, domain=namespace)(cast(Importer, function))
         return function
 
