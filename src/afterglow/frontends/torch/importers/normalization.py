@@ -101,9 +101,7 @@ def functional_batch_norm(n: TorchNode) -> Results:
     x, momentum = n.value("input"), float(n.scalar("momentum"))
     count = x.type.size // _channels(n)
     t = Arithmetic(n.builder, variance)
-    unbiased = t.mul(
-        t.mul(variance, count), t.div(1.0, t.sub(scalar(n.builder, count, variance), 1.0))
-    )
+    unbiased = t.mul(variance, t.div(t.value(count), t.value(count - 1)))
     running = (
         as_dtype(n, t.blend(as_dtype(n, before, mean.type.dtype), now, momentum), before.type.dtype)
         for before, now in zip(old, (mean, unbiased), strict=True)

@@ -69,7 +69,7 @@ def max_pool(n: TorchNode) -> Value:
 
 @aten(*_named("max_pool{}d_with_indices"))
 def max_pool_with_indices(n: TorchNode) -> Results:
-    """Indices count through the spatial axes, in each channel anew: only if something reads them."""
+    """Indices count through the spatial axes, in each channel anew; only if they are read."""
     if not n.is_read(1):
         return (max_pool(n),)
     x, axes = n.value("self"), _axes(n)
