@@ -10,6 +10,7 @@ from afterglow.frontends.definition.dialect import Dialect
 from afterglow.frontends.definition.host_graph import dialect_name
 from afterglow.frontends.module import ModuleFrontEnd
 from afterglow.frontends.onnx.front_end import OnnxFrontEnd
+from afterglow.frontends.tflite.front_end import TfliteFrontEnd
 from afterglow.graph import Module
 from afterglow.support.errors import UnsupportedError
 
@@ -26,7 +27,12 @@ class HostGraphFrontEnd:
         return None if name is None else HostGraphSource(source, find_dialect(name))
 
 
-FRONT_ENDS: tuple[FrontEnd, ...] = (HostGraphFrontEnd(), ModuleFrontEnd(), OnnxFrontEnd())
+FRONT_ENDS: tuple[FrontEnd, ...] = (
+    HostGraphFrontEnd(),
+    ModuleFrontEnd(),
+    TfliteFrontEnd(),
+    OnnxFrontEnd(),
+)
 """Asked in this order."""
 
 

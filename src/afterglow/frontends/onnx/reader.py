@@ -14,12 +14,13 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from afterglow.frontends.definition.model import ModelDef
 from afterglow.frontends.definition.rows import proto_graphs, with_rows
-from afterglow.frontends.onnx.external import DataFiles, map_file
+from afterglow.frontends.onnx.external import DataFiles
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
 from afterglow.frontends.onnx.translate import translate_model
 from afterglow.frontends.onnx.wire import OWN_FILE, without_weights
 from afterglow.support.container import is_container
 from afterglow.support.errors import AfterglowError, ModelError, UsageError, warn
+from afterglow.support.regular_file import map_file
 from afterglow.types import Array
 
 ModelSource: TypeAlias = "str | Path | bytes | onnx.ModelProto"
