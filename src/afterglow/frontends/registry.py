@@ -14,6 +14,7 @@ from afterglow.frontends.definition.host_graph import dialect_name
 from afterglow.frontends.formats import refusal
 from afterglow.frontends.module import ModuleFrontEnd
 from afterglow.frontends.onnx.front_end import OnnxFrontEnd
+from afterglow.frontends.torch.front_end import TorchFrontEnd
 from afterglow.graph import Module
 from afterglow.support.errors import UnsupportedError
 from afterglow.support.plugins import FRONT_ENDS, load_plugin, plugin_names
@@ -32,7 +33,12 @@ class HostGraphFrontEnd:
         return None if name is None else HostGraphSource(source, find_dialect(name))
 
 
-BUILT_IN: tuple[FrontEnd, ...] = (HostGraphFrontEnd(), ModuleFrontEnd(), OnnxFrontEnd())
+BUILT_IN: tuple[FrontEnd, ...] = (
+    HostGraphFrontEnd(),
+    ModuleFrontEnd(),
+    TorchFrontEnd(),
+    OnnxFrontEnd(),
+)
 """Asked in this order, before those of plug-ins."""
 _NEEDS = ("name", "reads", "dialect", "opens")
 """The attributes of a `FrontEnd`."""

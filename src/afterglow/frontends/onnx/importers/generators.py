@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.definition.limits import check_table
-from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.importers.moving import moving_range
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value

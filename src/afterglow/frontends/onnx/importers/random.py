@@ -10,9 +10,9 @@ from hashlib import blake2b
 
 import numpy as np
 
+from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.definition.problems import NeedsInliningError
-from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.importers.movement import reshaped
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Constant, Value
