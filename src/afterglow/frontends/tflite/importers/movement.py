@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from afterglow.frontends.onnx.importers.bounds import extent_left
-from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.common.bounds import extent_left
+from afterglow.frontends.common.movement import reshaped
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import INTERNAL, tflite_op
 from afterglow.graph import Value
