@@ -7,6 +7,7 @@ from afterglow.frontends.tflite.importers import (
     elementwise,
     linear,
     movement,
+    quantized,
 )
 from afterglow.frontends.tflite.registry import TFLITE
 
@@ -18,4 +19,5 @@ __all__ = [
     "elementwise",
     "linear",
     "movement",
+    "quantized",
 ]
