@@ -2,20 +2,38 @@
 
 from afterglow.frontends.tflite.importers import (
     activation,
+    blocks,
+    control,
     conversion,
     convolution,
     elementwise,
+    image,
+    indexing,
     linear,
     movement,
+    normalization,
+    pooling,
+    reduction,
+    slicing,
+    state,
 )
 from afterglow.frontends.tflite.registry import TFLITE
 
 __all__ = [
     "TFLITE",
     "activation",
+    "blocks",
+    "control",
     "conversion",
     "convolution",
     "elementwise",
+    "image",
+    "indexing",
     "linear",
     "movement",
+    "normalization",
+    "pooling",
+    "reduction",
+    "slicing",
+    "state",
 ]
