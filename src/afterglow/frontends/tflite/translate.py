@@ -32,7 +32,7 @@ from afterglow.frontends.tflite.reader import (
 )
 from afterglow.frontends.tflite.registry import INTERNAL, TFLITE
 from afterglow.frontends.tflite.tensors import tensor_array
-from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.support.names import NameScope
 
 MOST_NODES = 100_000
@@ -53,14 +53,30 @@ VARIABLE_INPUTS: Mapping[str, tuple[int, ...]] = {
 """The operands that an op changes in place: their new values are further results of its node."""
 
 
+_HANDLE = "\0variable "
+"""What a tensor that stands for a resource variable is called: this, and the variable's name."""
+
+_CALLS: Mapping[str, str] = {
+    "CALL": "subgraph",
+    "STABLEHLO_COMPOSITE": "decomposition_subgraph_index",
+}
+"""Ops that are what a subgraph computes, and the option that has its number."""
+
+
 @dataclass
 class _Graph:
     """A graph being translated: the main one, or a body."""
 
+    outer: _Graph | None = None
     nodes: list[NodeDef] = field(default_factory=list)
     constants: list[TensorDef] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
-    """By the name of a resource variable, what its value is called by now."""
+    """By its key, what the value of a variable is called by now."""
+
+    def variable(self, key: str) -> str | None:
+        """What the value of a variable is called; None if nothing has read or written it."""
+        found = self.variables.get(key)
+        return found if found or self.outer is None else self.outer.variable(key)
 
 
 def translate_file(file: FileRecord) -> ModelDef:
@@ -75,19 +91,21 @@ class _Translator:
         self.count = 0
         self.main = _Graph()
         self.initial: dict[str, str] = {}
-        """By the name of a resource variable, what its first value is called."""
-        self.stored: dict[str, str] = {}
-        self.sizes: dict[str, TensorRecord] = {}
+        """By its key, what the first value of a resource variable is called."""
+        self.states: dict[str, tuple[str, ...]] = {}
+        """By its key, the state of a variable and its first value, as `STORE` takes them."""
 
     def run(self) -> ModelDef:
         main = self.file.subgraphs[0]
         inputs, outputs = self._boundary_names(main)
         names = {i: inputs[k] for k, i in reversed([*enumerate(main.inputs)])}
         given = {i: outputs[k] for k, i in reversed([*enumerate(main.outputs)])}
-        found = _Subgraph(self, 0, (0,), self.main).translate(names, given)
+        subgraph = _Subgraph(self, 0, (), self.main)
+        subgraph.translate(names, given)
         for wanted, index in zip(outputs, main.outputs, strict=True):
-            if found[index] != wanted:
-                self.main.nodes.append(_identity(found[index], wanted))
+            if subgraph.name(index) != wanted:
+                self.main.nodes.append(_identity(subgraph.name(index), wanted))
+        self._store_variables()
         graph = GraphDef(
             main.name or "main",
             tuple(self.main.nodes),
@@ -110,6 +128,32 @@ class _Translator:
                 for i in main.outputs
             ],
         )
+
+    def _store_variables(self) -> None:
+        """Let each variable that was read and written keep its last value."""
+        for key, (state, *initial) in self.states.items():
+            last = self.main.variables[key]
+            node = NodeDef("STORE", INTERNAL, f"variable {key}", (last, state, *initial), ())
+            self.main.nodes.append(node)
+
+    def read_variable(self, graph: _Graph, key: str, tensor: TensorRecord) -> str:
+        """What the value of a variable is called, which begins as state of the model."""
+        found = graph.variable(key)
+        if found is not None:
+            return found
+        value, state = self.claim(key, "variable"), self.claim(f"{key}.state", "state")
+        initial = self.initial.get(key)
+        given = () if initial is None else (initial,)
+        attributes = {
+            "shape": AttributeDef(AttributeKind.INTS, tensor.shape),
+            "type": AttributeDef(AttributeKind.STRING, tensor.type),
+        }
+        name = f"variable {key}"
+        node = NodeDef("VARIABLE", INTERNAL, name, given, (value, state), attributes)
+        self.main.nodes.append(node)
+        self.main.variables[key] = value
+        self.states[key] = (state, *given)
+        return value
 
     def claim(self, name: str, default: str) -> str:
         """A name that no other value has."""
@@ -144,74 +188,203 @@ def _type(tensor: TensorRecord) -> TypeDef:
 
 
 class _Subgraph:
-    """One subgraph in one place."""
+    """One subgraph in one place; `path` has the numbers of those around it."""
 
     def __init__(
-        self, owner: _Translator, number: int, path: tuple[int, ...], graph: _Graph
+        self,
+        owner: _Translator,
+        number: int,
+        path: tuple[int, ...],
+        graph: _Graph,
+        *,
+        once: bool = False,
     ) -> None:
-        if number >= len(owner.file.subgraphs) or number < 0:
+        if not 0 <= number < len(owner.file.subgraphs):
             count = len(owner.file.subgraphs)
             raise ModelError(f"an op calls subgraph {number:,}, there are {count:,}")
-        if number in path[:-1]:
+        if number in path:
             raise ModelError(f"subgraph {number} calls itself")
-        if len(path) > MOST_NESTED:
+        if len(path) >= MOST_NESTED:
             raise UnsupportedError(f"subgraphs are nested more than {MOST_NESTED} deep")
         self.owner = owner
         self.number = number
-        self.path = path
+        self.path = (*path, number)
         self.graph = graph
+        self.once = once
         self.record = owner.file.subgraphs[number]
         self.names: dict[int, str] = {}
         self.wishes: dict[int, str] = {}
-        self.handles: dict[int, str] = {}
-        """By the number of a tensor, the resource variable that it stands for."""
 
-    def translate(self, inputs: Mapping[int, str], outputs: Mapping[int, str]) -> dict[int, str]:
-        """Add its nodes and constants; return what its tensors are called.
-
-        `outputs` are wishes, for those that something in it computes.
-        """
+    def translate(self, inputs: Mapping[int, str], outputs: Mapping[int, str]) -> None:
+        """Add its nodes and constants; `outputs` are names for those that something computes."""
         self.owner.count_nodes(1 + len(self.record.operators))
         self.names.update(inputs)
         self.wishes = {i: name for i, name in outputs.items() if i not in self.names}
-        produced = {i for op in self.record.operators for i in op.outputs}
-        self._add_constants(produced)
+        self._add_constants({i for op in self.record.operators for i in op.outputs})
         for index, op in enumerate(self.record.operators):
             self._operator(index, op)
-        return _Named(self)
+
+    def called(self, inputs: Sequence[str]) -> list[str]:
+        """The same for these values; return what its outputs are called."""
+        expected = len(self.record.inputs)
+        if len(inputs) != expected:
+            raise ModelError(
+                f"subgraph {self.number} takes {expected} inputs, it is given {len(inputs)}"
+            )
+        self.translate(dict(zip(self.record.inputs, inputs, strict=True)), {})
+        return [self.name(index) for index in self.record.outputs]
 
     def _add_constants(self, produced: set[int]) -> None:
         """Note the tensors that have their elements in the file, where something may read them."""
         for index, tensor in enumerate(self.record.tensors):
-            if index in self.names or index in produced:
+            if index in self.names or index in produced or tensor.is_variable:
                 continue
-            data = self.owner.file.buffers[tensor.buffer] if tensor.buffer else None
-            if tensor.is_variable or not (data or 0 in tensor.shape):
+            data = self.owner.file.buffers[tensor.buffer]
+            if not data and 0 not in tensor.shape:
                 continue
-            name = self._name(index)
-            read = partial(tensor_array, tensor, data if data is not None else memoryview(b""))
+            read = partial(tensor_array, tensor, data)
             place = f"{self.number}:{index}"
-            self.graph.constants.append(TensorDef(name, read, place))
+            self.graph.constants.append(TensorDef(self.name(index), read, place))
 
-    def _name(self, index: int) -> str:
+    def name(self, index: int) -> str:
         """What a tensor is called."""
         if index < 0:
             return ""
         if index not in self.names:
-            wished = self.wishes.get(index)
             tensor = self.record.tensors[index]
+            wished = self.wishes.get(index)
             self.names[index] = wished or self.owner.claim(tensor.name, f"tensor_{index}")
         return self.names[index]
 
     def _operator(self, index: int, op: OperatorRecord) -> None:
         where = f"op {index}" if self.number == 0 else f"op {index} of subgraph {self.number}"
-        outputs = tuple(map(self._name, op.outputs))
-        self._add(op, f"{where}, {next(filter(None, outputs), op.op_type)}", outputs)
+        first = next((i for i in op.outputs if i >= 0), None)
+        label = op.op_type if first is None else self.record.tensors[first].name
+        name = f"{where}, {label}"
+        try:
+            match op.op_type:
+                case "VAR_HANDLE" | "READ_VARIABLE" | "ASSIGN_VARIABLE" if not op.domain:
+                    self._variable(op)
+                case "CALL_ONCE" if not op.domain:
+                    number = _option(op, "init_subgraph_index")
+                    self._inner(number, self.graph, once=True).called(())
+                case "CALL" | "STABLEHLO_COMPOSITE" if not op.domain:
+                    self._call(op)
+                case "IF" if not op.domain:
+                    self._branches(op, name)
+                case "WHILE" if not op.domain:
+                    self._loop(op, name)
+                case _:
+                    self._add(op, name)
+        except AfterglowError as error:
+            if not error.where:
+                error.where = f"in node {name!r} ({op.op_type})"
+            raise
 
-    def _add(self, op: OperatorRecord, name: str, outputs: tuple[str, ...]) -> None:
-        inputs = tuple(map(self._name, op.inputs))
+    def _inner(self, number: int, graph: _Graph, *, once: bool = False) -> _Subgraph:
+        return _Subgraph(self.owner, number, self.path, graph, once=once)
+
+    def _add(self, op: OperatorRecord, name: str) -> None:
+        """An op as a node, with the variables that it changes as further results."""
+        changed = {
+            number: self._variable_tensor(op.inputs[number])
+            for number in VARIABLE_INPUTS.get(op.op_type, ())
+            if number < len(op.inputs) and op.inputs[number] >= 0
+        }
+        inputs = tuple(changed.get(k) or self.name(i) for k, i in enumerate(op.inputs))
+        outputs = tuple(map(self.name, op.outputs))
+        for number in changed:
+            key = self._key(op.inputs[number])
+            self.graph.variables[key] = self.owner.claim(key, "variable")
+            outputs = (*outputs, self.graph.variables[key])
         attributes = {**op.options, **self._tensor_attributes(op)}
         self.graph.nodes.append(NodeDef(op.op_type, op.domain, name, inputs, outputs, attributes))
+
+    def _key(self, index: int) -> str:
+        return self.record.tensors[index].name or f"tensor_{index}"
+
+    def _variable_tensor(self, index: int) -> str:
+        """The value of a variable tensor before the op that changes it."""
+        tensor = self.record.tensors[index]
+        if not tensor.is_variable:
+            raise ModelError(f"{tensor.what} is changed by the op, but is no variable")
+        if self.graph is not self.owner.main:
+            raise UnsupportedError("ops with state are not supported in bodies of IF and WHILE")
+        return self.owner.read_variable(self.graph, self._key(index), tensor)
+
+    def _variable(self, op: OperatorRecord) -> None:
+        """What reads or writes a resource variable: no node, only names."""
+        if op.op_type == "VAR_HANDLE":
+            for index in op.outputs[:1]:
+                shared = op.options["shared_name"].value if "shared_name" in op.options else ""
+                self.names[index] = _HANDLE + shared
+            return
+        if not op.inputs or not self.name(op.inputs[0]).startswith(_HANDLE):
+            raise ModelError("its first input is no variable")
+        key = self.name(op.inputs[0]).removeprefix(_HANDLE) or "variable"
+        if op.op_type == "READ_VARIABLE" and op.outputs:
+            tensor = self.record.tensors[op.outputs[0]]
+            value = self.owner.read_variable(self.graph, key, tensor)
+            wished = self.wishes.get(op.outputs[0])
+            if wished:
+                self.graph.nodes.append(_identity(value, wished))
+            self.names[op.outputs[0]] = wished or value
+        elif len(op.inputs) > 1:
+            self._assign(key, self.name(op.inputs[1]))
+
+    def _assign(self, key: str, value: str) -> None:
+        if self.once:
+            self.owner.initial[key] = value
+        elif self.graph is not self.owner.main:
+            raise UnsupportedError("variables are not assigned in bodies of IF and WHILE")
+        else:
+            self.graph.variables[key] = value
+
+    def _call(self, op: OperatorRecord) -> None:
+        """What a subgraph computes, in the place of the op."""
+        inner = self._inner(_option(op, _CALLS[op.op_type]), self.graph, once=self.once)
+        results = inner.called([self.name(i) for i in op.inputs])
+        self._take(op, results)
+
+    def _take(self, op: OperatorRecord, results: Sequence[str]) -> None:
+        """Have the outputs of an op be these values."""
+        if len(results) < len(op.outputs):
+            raise ModelError(f"it has {len(op.outputs)} outputs, its subgraph {len(results)}")
+        for index, value in zip(op.outputs, results, strict=False):
+            wished = self.wishes.get(index)
+            if wished:
+                self.graph.nodes.append(_identity(value, wished))
+            self.names[index] = wished or value
+
+    def _branches(self, op: OperatorRecord, name: str) -> None:
+        """Both branches as graphs that take what they need from around them."""
+        inputs = [self.name(index) for index in op.inputs]
+        if not inputs:
+            raise ModelError("it has no condition")
+        graphs = {}
+        for branch in ("then", "else"):
+            body = _Graph(self.graph)
+            inner = self._inner(_option(op, f"{branch}_subgraph_index"), body)
+            returned = inner.called(inputs[1:])[: len(op.outputs)]
+            graphs[f"{branch}_branch"] = _body(branch, body, (), returned)
+        outputs = tuple(map(self.name, op.outputs))
+        self.graph.nodes.append(NodeDef("IF", "", name, (inputs[0],), outputs, graphs))
+
+    def _loop(self, op: OperatorRecord, name: str) -> None:
+        """The condition once before the loop, and again at the end of its body."""
+        inputs = [self.name(index) for index in op.inputs]
+        numbers = [_option(op, f"{part}_subgraph_index") for part in ("cond", "body")]
+        (goes_on,) = _one(self._inner(numbers[0], self.graph).called(inputs))
+        body = _Graph(self.graph)
+        counted = [self.owner.claim(each, each) for each in ("iteration", "condition")]
+        inside = [self.owner.claim(f"{each}.inside", "inside") for each in inputs]
+        after = self._inner(numbers[1], body).called(inside)
+        (again,) = _one(self._inner(numbers[0], body).called(after))
+        graph = _body("body", body, (*counted, *inside), (again, *after))
+        outputs = tuple(map(self.name, op.outputs))
+        self.graph.nodes.append(
+            NodeDef("WHILE", "", name, ("", goes_on, *inputs), outputs, {"body": graph})
+        )
 
     def _tensor_attributes(self, op: OperatorRecord) -> dict[str, AttributeDef]:
         """What the file says about operands and results."""
@@ -231,12 +404,25 @@ class _Subgraph:
         return "-" if dtype is None else dtype.name
 
 
-class _Named(dict[int, str]):
-    """The names of a subgraph's tensors."""
+def _option(op: OperatorRecord, name: str) -> int:
+    found = op.options.get(name)
+    if found is None or not isinstance(found.value, int):
+        raise ModelError(f"it does not say which subgraph it calls: {name!r} is missing")
+    return found.value
 
-    def __init__(self, subgraph: _Subgraph) -> None:
-        super().__init__()
-        self.subgraph = subgraph
 
-    def __missing__(self, index: int) -> str:
-        return self.subgraph._name(index)
+def _one(values: Sequence[str]) -> Sequence[str]:
+    if len(values) != 1:
+        raise ModelError(f"the subgraph of its condition has {len(values)} outputs, not 1")
+    return values
+
+
+def _body(name: str, graph: _Graph, inputs: Sequence[str], outputs: Sequence[str]) -> AttributeDef:
+    found = GraphDef(
+        name,
+        tuple(graph.nodes),
+        tuple(map(ValueDef, inputs)),
+        tuple(map(ValueDef, outputs)),
+        tuple(graph.constants),
+    )
+    return AttributeDef(AttributeKind.GRAPH, found)
