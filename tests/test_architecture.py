@@ -58,6 +58,7 @@ DOORS = {
     "afterglow.frontends.onnx.front_end": "the library that reads ONNX files, once one is opened",
     "afterglow.frontends.onnx.registry": "the same, for ops that only the standard defines",
     "afterglow.frontends.torch.front_end": "PyTorch, once a program of it is opened",
+    "afterglow.frontends.tflite.front_end": "the library that reads TFLite files",
     "afterglow.runtime.background": "futures and threads, for what runs in the background",
     "afterglow.runtime.native.machine": "LLVM, for features that the system lists under no name",
     "afterglow.support.plugins": "the metadata of packages, for names that are not our own",

@@ -14,6 +14,7 @@ from afterglow.frontends.definition.host_graph import dialect_name
 from afterglow.frontends.formats import refusal
 from afterglow.frontends.module import ModuleFrontEnd
 from afterglow.frontends.onnx.front_end import OnnxFrontEnd
+from afterglow.frontends.tflite.front_end import TfliteFrontEnd
 from afterglow.frontends.torch.front_end import TorchFrontEnd
 from afterglow.graph import Module
 from afterglow.support.errors import UnsupportedError
@@ -37,6 +38,7 @@ BUILT_IN: tuple[FrontEnd, ...] = (
     HostGraphFrontEnd(),
     ModuleFrontEnd(),
     TorchFrontEnd(),
+    TfliteFrontEnd(),
     OnnxFrontEnd(),
 )
 """Asked in this order, before those of plug-ins."""

@@ -10,10 +10,12 @@ import torch
 from torch import fx
 
 from afterglow.driver.api import compile
+from afterglow.driver.options import Options
 from afterglow.frontends.torch.tensors import array_of, tensor_of
 from afterglow.frontends.torch.traced import Returned, TracedGraph, trace_source
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import AfterglowError, AfterglowWarning
+from afterglow.torch_backend.bounds import Bounds
 from afterglow.torch_backend.weights import Weights
 
 
@@ -44,11 +46,11 @@ class GraphCall:
 
     def _build(self, args: Sequence[Any]) -> None:
         self.weights = Weights({number: args[number] for number in self.fixed})
+        options = {"threads": torch.get_num_threads(), **self.options}
         try:
             traced = trace_source(self.graph.graph, self.weights.tensors)
-            options = {"threads": torch.get_num_threads(), **self.options}
-            self.run = CompiledCall(compile(traced.source, **options), traced)
-            self.run(args)  # here, as what is dynamic is compiled when it is called
+            self.run = CompiledCall(traced, options)
+            self.run(args)  # compiles it
         except AfterglowError as error:
             _warn(error)
             self.run = self._eager
@@ -60,18 +62,26 @@ class GraphCall:
 
 
 class CompiledCall:
-    """A compiled graph, called with tensors."""
+    """A graph, called with tensors; compiled again when extents exceed what it was compiled for."""
 
-    def __init__(self, model: CompiledModel, traced: TracedGraph) -> None:
-        self.model = model
-        self.taken = [*traced.taken]
-        self.returned = [*traced.returned]
+    def __init__(self, traced: TracedGraph, options: Mapping[str, Any]) -> None:
+        self.traced = traced
+        self.options = options
+        self.model: CompiledModel | None = None
+        self.bounds: Bounds | None = None
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """The tensors that it returns; outputs are new ones, in the memory of ours."""
-        feed = {name: _array(args[number]) for number, name in self.taken}
+        feed = {name: _array(args[number]) for number, name in self.traced.taken}
+        if self.model is None or self.bounds is None or not self.bounds.hold(feed):
+            self.model = self._compiled(feed)
         outputs = self.model.run(None, feed)
-        return [_result(each, outputs, args) for each in self.returned]
+        return [_result(each, outputs, args) for each in self.traced.returned]
+
+    def _compiled(self, feed: Mapping[str, Any]) -> CompiledModel:
+        source = self.traced.source
+        self.bounds = Bounds(source.signature(Options()), feed)
+        return compile(source, **{"dims": self.bounds.dims, **self.options})
 
 
 def _array(arg: Any) -> Any:

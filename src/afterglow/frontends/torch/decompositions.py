@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 
+from afterglow.frontends.torch import importers  # noqa: F401  # so that the table is full
 from afterglow.frontends.torch.registry import TORCH
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeVar, cast
 
 from afterglow.frontends.definition.dialect import Dialect, Importer, Results
 from afterglow.frontends.definition.model import NodeDef
@@ -33,13 +33,10 @@ TORCH = TorchDialect("torch", TorchNode)
 """Domains are the namespaces of ops: `aten`, `prims`, `_operator` for arithmetic of sizes, …"""
 
 
-TorchImporter: TypeAlias = Callable[[TorchNode], Results]
+TorchImporterT = TypeVar("TorchImporterT", bound=Callable[[TorchNode], Results])
 
 
-ImporterT = TypeVar("ImporterT", bound=TorchImporter)
-
-
-def aten(*ops: str, namespace: str = "aten") -> Callable[[ImporterT], ImporterT]:
+def aten(*ops: str, namespace: str = "aten") -> Callable[[TorchImporterT], TorchImporterT]:
     """Register a function for ops of a namespace, each with its overload: `add.Tensor`.
 
     Of ops of PyTorch, the overload is `default` if none is named.
@@ -47,7 +44,7 @@ def aten(*ops: str, namespace: str = "aten") -> Callable[[ImporterT], ImporterT]
     has_overloads = namespace in ("aten", "prims")
     full = [f"{op}.default" if has_overloads and "." not in op else op for op in ops]
 
-    def register(function: ImporterT) -> ImporterT:
+    def register(function: TorchImporterT) -> TorchImporterT:
         TORCH.op(*full, domain=namespace)(cast(Importer, function))
         return function
 
