@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from afterglow.frontends.torch.elements import element_type, torch_name
-from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType
 
 _BYTES = {1: torch.uint8, 2: torch.int16}
@@ -13,7 +13,7 @@ _BYTES = {1: torch.uint8, 2: torch.int16}
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """The elements of a tensor in the memory of the CPU; a copy only if they lie elsewhere."""
+    """The elements of a tensor where they lie; a copy if they are elsewhere or not in order."""
     _check(tensor)
     plain = tensor.detach().resolve_conj().resolve_neg().cpu()
     dtype = element_type(plain.dtype)
@@ -21,7 +21,15 @@ def array_of(tensor: torch.Tensor) -> Array:
         array: Array = plain.numpy()
     except TypeError:  # an element type that NumPy has not
         array = plain.view(_BYTES[plain.element_size()]).numpy().view(dtype.numpy)
-    return array
+    return array if array.flags.c_contiguous else array.copy()
+
+
+def read_tensor(name: str, tensor: torch.Tensor) -> Array:
+    """The same; errors say which tensor it is."""
+    try:
+        return array_of(tensor)
+    except AfterglowError as error:
+        raise type(error)(f"tensor {name!r}: {error.what}", help=error.help) from None
 
 
 def _check(tensor: torch.Tensor) -> None:

@@ -24,10 +24,11 @@ from afterglow.frontends.definition.model import (
     TensorDef,
     ValueDef,
 )
+from afterglow.frontends.torch.calls import Calls
 from afterglow.frontends.torch.node import RESULTS
 from afterglow.frontends.torch.registry import TORCH
 from afterglow.frontends.torch.tensors import array_of
-from afterglow.frontends.torch.translate import GraphTranslation, declared_type
+from afterglow.frontends.torch.translate import declared_type
 from afterglow.types.dtype import i64
 
 
@@ -67,7 +68,7 @@ class _Tracer:
     def __init__(self, graph: fx.Graph, tensors: Mapping[int, torch.Tensor]) -> None:
         self.graph = graph
         self.tensors = tensors
-        self.translation = GraphTranslation()
+        self.translation = Calls(graph)
         self.placeholders = [node for node in graph.nodes if node.op == "placeholder"]
         self.taken: list[tuple[int, str]] = []
         self.inputs: list[ValueDef] = []
@@ -78,14 +79,13 @@ class _Tracer:
         output = next(node for node in self.graph.nodes if node.op == "output")
         returned, outputs = self._returned(output.args[0])
         self.translation.nodes.extend(sizes)
-        self.translation.add_calls(list(self.graph.nodes))
+        self.translation.add_calls()
         definition = GraphDef(
             "main",
             tuple(self.translation.nodes),
             tuple(self.inputs),
             tuple(outputs),
             (*self.constants, *self.translation.constants),
-            self.translation.types,
         )
         return TracedGraph(DefinedSource(ModelDef(TORCH, definition)), self.taken, returned)
 

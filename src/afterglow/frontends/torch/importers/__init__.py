@@ -1,7 +1,7 @@
-"""Importers of PyTorch's ops, a file for each family; all are loaded, so that the table is full."""
+"""Importers of PyTorch's ops, a file for each family: each file in this folder is one."""
 
 from importlib import import_module
 from pkgutil import iter_modules
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+for _family in iter_modules(__path__):
+    import_module(f"{__name__}.{_family.name}")
