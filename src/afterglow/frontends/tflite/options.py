@@ -86,7 +86,7 @@ def _vector(read: Callable[[Any], Any], reader: Any) -> Any:
 
 
 def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def _attribute(table: Table, name: str, value: Any) -> AttributeDef:

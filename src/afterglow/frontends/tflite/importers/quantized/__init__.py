@@ -1,0 +1,5 @@
+"""Importers of ops on quantized integers, to the bit as TFLite's reference kernels have them."""
+
+from afterglow.frontends.tflite.importers.quantized import linear
+
+__all__ = ["linear"]
