@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from afterglow.frontends.base import Source
@@ -31,10 +30,10 @@ class TfliteFrontEnd:
         """A source that reads the model once; None if it is of another kind."""
         if not isinstance(source, Content) or source.head[4:8] != IDENTIFIER:
             return None
-        return _opened(source.data, source.path)
+        return _opened(source)
 
 
-def _opened(data: memoryview, path: Path | None) -> Source:
+def _opened(content: Content) -> Source:
     try:
         from afterglow.frontends.tflite.source import TfliteSource  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -44,4 +43,4 @@ def _opened(data: memoryview, path: Path | None) -> Source:
             "reading TFLite models needs the package tflite",
             help='install it: pip install "afterglow[tflite]"',
         ) from None
-    return TfliteSource(data, path)
+    return TfliteSource(content)
