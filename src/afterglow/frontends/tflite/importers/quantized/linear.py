@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from afterglow.frontends.onnx.importers.movement import reshaped
 from afterglow.frontends.tflite.importers.convolution import conv_2d_of, depthwise_conv_2d_of
-from afterglow.frontends.tflite.importers.linear import flattened
+from afterglow.frontends.tflite.importers.linear import as_rows
 from afterglow.frontends.tflite.importers.quantized.scaling import (
     activated,
     rescaled,
@@ -23,7 +24,6 @@ from afterglow.graph import Value
 from afterglow.ops.conversion import Cast
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add, Mul, ShiftRight, scalar
-from afterglow.ops.movement import Reshape
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.types import Array
 from afterglow.types.dtype import i8, i16, i32, i64, u8
@@ -75,15 +75,14 @@ def fully_connected(n: TfliteNode) -> Value:
         op = QuantizedMatMul(False, True, zero_point, shift)
         return n.emit(op, x, stored, None, bias)
 
-    sums = sums_of(n, flattened(n, x, inner), n.get(2), product)
+    sums = sums_of(n, as_rows(n, x, inner), n.get(2), product)
     if x.type.dtype is u8:
         y = rescaled_sums(n, sums)
     else:
         zero_point = zero_point_of(n.result_quantization())
         scaled = rescaled_in_doubles(n, sums, ratios_of(n), zero_point, n.result_type())
         y = activated(n, scaled)
-    kept = n.flag("keep_num_dims") and x.type.rank != 2
-    return n.emit(Reshape((*x.type.shape[:-1], outputs)), y) if kept else y
+    return reshaped(n, y, (*x.type.shape[:-1], outputs)) if n.flag("keep_num_dims") else y
 
 
 def ratios_of(n: TfliteNode, *, in_floats: bool = False) -> Array:
