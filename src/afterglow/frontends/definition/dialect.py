@@ -87,6 +87,10 @@ class Dialect:
         """An op as errors call it."""
         return self.qualified(domain, op_type)
 
+    def place(self, node: NodeDef) -> str:
+        """Where in its user's program a node comes from; nothing if that is not known."""
+        return ""
+
     def opsets(self, model: ModelDef) -> dict[str, int]:
         """The version of each domain that a model names."""
         return dict(model.opset_import)
