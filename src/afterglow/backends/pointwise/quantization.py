@@ -18,7 +18,7 @@ from afterglow.backends.pointwise.vocabulary import (
     select,
 )
 from afterglow.ops.conversion import Cast
-from afterglow.ops.fixed_point import ByteTable, IntegerSqrt, Requantize, root_bits
+from afterglow.ops.fixed_point import HIGH_BITS, ByteTable, IntegerSqrt, Requantize, root_bits
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.types.dtype import DType, f32, f64, i16, i32, i64, u8
 
@@ -86,10 +86,29 @@ def byte_table(op: ByteTable, x: Value) -> Value:
 @expression(Requantize)
 def requantize(op: Requantize, x: Value, multiplier: Value, shift: Value) -> Value:
     """x multiplier / 2^shift in 64 bits; multiplier and shift are broadcast already."""
+    if op.twice:
+        return _requantized_twice(op, x, multiplier, shift)
     shifts = convert(shift, i64)
     halves = shifts.like(1) << (shifts - 1)
     rounded = (convert(x, i64) * convert(multiplier, i64) + halves) >> shifts
     return convert(clamp(rounded + op.zero_point, *op.dtype.limits), op.dtype)
+
+
+def _requantized_twice(op: Requantize, x: Value, multiplier: Value, shift: Value) -> Value:
+    """Only the product has 64 bits: its high half fits 32, and no sum of them is too large.
+
+    The zero point is added last, to what is limited so that the sum is in the range.
+    """
+    product = convert(x, i64) * convert(multiplier, i64)
+    high = convert((product + (1 << (HIGH_BITS - 1))) >> HIGH_BITS, i32)
+    rest = shift - HIGH_BITS
+    mask = (rest.like(1) << rest) - 1
+    up = (high & mask) > (mask >> 1) - (high >> (i32.bits - 1))
+    rounded = (high >> rest) + convert(up, i32)
+    low, most = (int(limit) - op.zero_point for limit in op.dtype.limits)
+    least, largest = map(int, i32.limits)
+    limited = clamp(rounded, max(low, least), min(most, largest)) + op.zero_point
+    return convert(limited, op.dtype)
 
 
 @expression(IntegerSqrt)

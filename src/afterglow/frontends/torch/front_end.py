@@ -17,6 +17,7 @@ class TorchFrontEnd:
     """Opens exported programs."""
 
     name = "torch"
+    reads = "PyTorch"
     dialect = TORCH
 
     def opens(self, source: Any) -> Source | None:
