@@ -6,9 +6,30 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from afterglow.frontends.definition.dialect import Dialect, Importer, Results
-from afterglow.frontends.torch.node import TorchNode
+from afterglow.frontends.definition.model import NodeDef
+from afterglow.frontends.torch.node import PLACE, TorchNode
 
-TORCH = Dialect("torch", TorchNode)
+PROGRAM = "program"
+"""The namespace of nodes that the translation of a program adds to the calls of its graph."""
+
+_CONTROL = {"If": "cond", "Loop": "while_loop", "Scan": "scan", "alias": "alias"}
+"""What PyTorch calls them."""
+
+
+class TorchDialect(Dialect):
+    """PyTorch: ops are named with their namespaces, and nodes know the line they come from."""
+
+    def qualified(self, domain: str, op_type: str) -> str:
+        """The full name of an op, such as `aten::add.Tensor`."""
+        return f"{domain}::{op_type}" if domain != PROGRAM else f"torch.{_CONTROL[op_type]}"
+
+    def place(self, node: NodeDef) -> str:
+        """The line of the user's program, such as `model.py:12`."""
+        found = node.attributes.get(PLACE)
+        return "" if found is None else str(found.value)
+
+
+TORCH = TorchDialect("torch", TorchNode)
 """Domains are the namespaces of ops: `aten`, `prims`, `_operator` for arithmetic of sizes, …"""
 
 

@@ -1,59 +1,7 @@
-"""Importers of PyTorch's ops, a file for each family."""
+"""Importers of PyTorch's ops, a file for each family: each file in this folder is one."""
 
-from afterglow.frontends.torch.importers import (
-    activation,
-    attention,
-    comparison,
-    conversion,
-    convolution,
-    creation,
-    detection,
-    distance,
-    elementwise,
-    embedding,
-    indexing,
-    linalg,
-    linear,
-    loss,
-    movement,
-    normalization,
-    pooling,
-    random,
-    recurrent,
-    reduction,
-    resampling,
-    running,
-    scatter,
-    sizes,
-    slicing,
-    sort,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "activation",
-    "attention",
-    "comparison",
-    "conversion",
-    "convolution",
-    "creation",
-    "detection",
-    "distance",
-    "elementwise",
-    "embedding",
-    "indexing",
-    "linalg",
-    "linear",
-    "loss",
-    "movement",
-    "normalization",
-    "pooling",
-    "random",
-    "recurrent",
-    "reduction",
-    "resampling",
-    "running",
-    "scatter",
-    "sizes",
-    "slicing",
-    "sort",
-]
+for _family in iter_modules(__path__):
+    import_module(f"{__name__}.{_family.name}")
