@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.common.movement import reshaped
 from afterglow.frontends.tflite.importers.convolution import conv_2d_of, depthwise_conv_2d_of
 from afterglow.frontends.tflite.importers.linear import as_rows
 from afterglow.frontends.tflite.importers.quantized.scaling import (
