@@ -17,7 +17,8 @@ from afterglow.frontends.torch.registry import aten
 from afterglow.graph import Value
 from afterglow.ops.activation import Clip
 from afterglow.ops.arithmetic import Arithmetic
-from afterglow.ops.elementwise import Max, Min, Neg, Round
+from afterglow.ops.elementwise import Add, Max, Min, Mul, Neg, Round
+from afterglow.ops.functions import Reciprocal
 from afterglow.ops.movement import Reshape
 from afterglow.ops.reduction import ReduceMax, ReduceMin
 from afterglow.support.errors import ModelError
@@ -113,10 +114,35 @@ def quantize_affine(n: TorchNode) -> Value:
     """A scale for each block."""
     x, dtype = n.value("input"), _target(n, "output_dtype")
     axis, size, shape = _blocks(n, x)
-    scale = as_dtype(n, _shaped(n, n.value("scale"), shape), d.f32)
-    zero = _nonzero(n, _if_shaped(n, n.optional("zero_point"), shape), dtype)
-    x = as_dtype(n, x, d.f32)
+    x, scale = as_dtype(n, x, d.f32), as_dtype(n, n.value("scale"), d.f32)
+    zero = _nonzero(n, n.optional("zero_point"), dtype)
+    if n.value_if_known(scale) is None:
+        return _quantized_now(n, x, (scale, zero), n.sizes("block_size"), dtype)
+    scale, zero = _shaped(n, scale, shape), _if_shaped(n, zero, shape)
     return _bounded(n, quantize(n, x, scale, zero, axis=axis, dtype=dtype, block_size=size))
+
+
+def _quantized_now(
+    n: TorchNode,
+    x: Value,
+    parameters: tuple[Value, Value | None],
+    sizes: Sequence[int],
+    dtype: DType,
+) -> Value:
+    """By scales that are computed in the run, as PyTorch does: times their reciprocals.
+
+    The largest element often lies half way between two integers, so that it matters.
+    """
+    counts = [extent // size for extent, size in zip(x.type.shape, sizes, strict=True)]
+    apart = tuple(each for pair in zip(counts, sizes, strict=True) for each in pair)
+    scales = tuple(each for count in counts for each in (count, 1))
+    scale, zero = parameters
+    inverse = n.emit(Reciprocal(), _shaped(n, scale, scales))
+    y = n.emit(Round(), n.emit(Mul(), n.emit(Reshape(apart), x), inverse))
+    if zero is not None:
+        y = n.emit(Add(), y, as_dtype(n, _shaped(n, zero, scales), d.f32))
+    y = n.emit(Clip(float(n.scalar("quant_min")), float(n.scalar("quant_max"))), y)
+    return n.emit(Reshape(x.type.shape), as_dtype(n, y, dtype))
 
 
 @aten("dequantize_affine.default", namespace=_TORCHAO)
@@ -183,11 +209,12 @@ def _row_blocks(n: TorchNode, x: Value) -> tuple[int, tuple[int, ...]]:
 def quantize_rows(n: TorchNode) -> Value:
     """A scale for each row, or for each group of a row."""
     x, dtype = as_dtype(n, n.value("input"), d.f32), _target(n)
-    size, shape = _row_blocks(n, x)
-    scale = as_dtype(n, _shaped(n, n.value("scales"), shape), d.f32)
-    zero = _nonzero(n, _if_shaped(n, n.optional("zero_points"), shape), dtype)
-    y = quantize(n, x, scale, zero, axis=x.type.rank - 1, dtype=dtype, block_size=size)
-    return _bounded(n, y)
+    size, _ = _row_blocks(n, x)
+    parameters = (
+        as_dtype(n, n.value("scales"), d.f32),
+        _nonzero(n, n.optional("zero_points"), dtype),
+    )
+    return _quantized_now(n, x, parameters, (*(1 for _ in x.type.shape[1:]), size), dtype)
 
 
 @aten(*_BACK_BY_ROWS, namespace=_PT2E)
