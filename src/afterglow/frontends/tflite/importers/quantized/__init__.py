@@ -6,7 +6,8 @@ from afterglow.frontends.tflite.importers.quantized import (
     linear,
     movement,
     pooling,
+    softmax,
     tables,
 )
 
-__all__ = ["arithmetic", "conversion", "linear", "movement", "pooling", "tables"]
+__all__ = ["arithmetic", "conversion", "linear", "movement", "pooling", "softmax", "tables"]
