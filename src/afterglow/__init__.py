@@ -20,6 +20,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.profiling import profile
     from afterglow.graph import Builder, Function, Module, print_module
     from afterglow.host.host import Host
+    from afterglow.ops.comprehension import comprehension
     from afterglow.ops.text import parse_module
     from afterglow.partition.config import PartitionConfig
     from afterglow.quantization.config import QuantizationConfig
@@ -89,6 +90,7 @@ __all__ = [
     "UsageError",
     "VerifyError",
     "compile",
+    "comprehension",
     "devices",
     "differentiate",
     "export_onnx",
@@ -116,6 +118,7 @@ _HOMES = {
     "afterglow.driver.profiling": ("profile",),
     "afterglow.graph": ("Builder", "Function", "Module", "print_module"),
     "afterglow.host.host": ("Host",),
+    "afterglow.ops.comprehension": ("comprehension",),
     "afterglow.ops.text": ("parse_module",),
     "afterglow.partition.config": ("PartitionConfig",),
     "afterglow.quantization.config": ("QuantizationConfig",),

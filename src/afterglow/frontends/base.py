@@ -264,5 +264,12 @@ class FrontEnd(Protocol):
     def dialect(self) -> Any:
         """The `Dialect` of its models, loaded when it is asked for; None if they have none."""
 
+    @property
+    def reads(self) -> str:
+        """The files that it opens, for people: `ONNX`; an empty text if it opens none."""
+
     def opens(self, source: Any) -> Source | None:
-        """The model that `source` is; None if it is of another kind."""
+        """The model that `source` is; None if it is of another kind.
+
+        Paths and bytes come as `Content`: a look at what it begins with must do to tell.
+        """

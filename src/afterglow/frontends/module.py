@@ -29,6 +29,7 @@ class ModuleFrontEnd:
 
     name = "module"
     dialect: None = None
+    reads = ""
 
     def opens(self, source: Any) -> Source | None:
         """A source that copies the module each time it is loaded."""

@@ -97,7 +97,7 @@ class Builder:
             raise kind(
                 f"{op.mnemonic}: {error.what}",
                 where=where + (f" ({origin})" if origin else ""),
-                excerpt=excerpt(op, operands, name),
+                excerpt=[*excerpt(op, operands, name), *error.excerpt],
                 help=error.help,
             ) from None
 

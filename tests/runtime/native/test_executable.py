@@ -23,6 +23,7 @@ from afterglow.runtime.native.executable import address_of
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import UsageError
 from tests.backends.cpu import networks
+from tests.effort import calls
 from tests.frontends.models import BOOL, INT64, body, info, model, node
 
 DIGITS = Path("examples/digits")
@@ -247,13 +248,10 @@ def test_memory_does_not_grow_with_several_callers() -> None:
 
 
 def test_a_call_costs_little(tiny: CompiledModel) -> None:
-    feed, times = {"x": X}, []
-    for _ in range(50):
-        started = time.perf_counter()
-        for _ in range(200):
-            tiny.run(None, feed)
-        times.append((time.perf_counter() - started) / 200)
-    assert min(times) < 10e-6, f"{min(times) * 1e6:.1f} µs"
+    """Some microseconds: a call of a function in Python takes a tenth of one or so."""
+    feed = {"x": X}
+    tiny.run(None, feed)
+    assert calls(lambda: tiny.run(None, feed)) <= 36
 
 
 NO_Z = """

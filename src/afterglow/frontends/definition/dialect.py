@@ -72,6 +72,10 @@ class Dialect:
         """The full name of an op."""
         return f"{domain}.{op_type}" if domain else op_type
 
+    def shown_domain(self, domain: str) -> str:
+        """A domain as it is shown: ops without one are the dialect's own."""
+        return domain or self.name
+
     def label(self, domain: str, op_type: str, version: int) -> str:
         """An op as errors call it."""
         return self.qualified(domain, op_type)

@@ -94,7 +94,7 @@ class GraphImporter:
         self.scope.vary(variables(nodes))
         order = in_order(nodes, self.scope)
         if order.cycle:
-            names = " -> ".join(repr(_label(node)) for node in [*order.cycle, order.cycle[0]])
+            names = " -> ".join(repr(node.label) for node in [*order.cycle, order.cycle[0]])
             self.problems.append(Problem(ModelError(f"nodes form a cycle: {names}")))
         for proto in order.stuck:
             self.scope.spoil(proto.output)
@@ -135,7 +135,7 @@ class GraphImporter:
 
     def _problem(self, proto: NodeDef, error: AfterglowError) -> Problem:
         op = self.dialect.label(proto.domain, proto.op_type, self._opset(proto.domain))
-        return Problem(error, op, self.frame.where(_label(proto)))
+        return Problem(error, op, self.frame.where(proto.label))
 
     def _opset(self, domain: str) -> int:
         """The version of a domain; models often forget to name that of a custom one."""
@@ -284,7 +284,3 @@ def _rename(builder: Builder, name: str, result: Imported | None) -> None:
         builder.function.rename(node.result, f"{name}.{node.op.mnemonic}")
     if len(last.results) == 1:
         builder.function.rename(last.result, name)
-
-
-def _label(node: NodeDef) -> str:
-    return node.name or next((output for output in node.output if output), node.op_type)

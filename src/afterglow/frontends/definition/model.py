@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from afterglow.support.digest import digest_of_bytes
-from afterglow.types import Array, DType
+from afterglow.types import Array, DType, TensorType
 
 if TYPE_CHECKING:
     from afterglow.frontends.definition.dialect import Dialect
@@ -53,6 +53,13 @@ class TensorDef:
     name: str
     read: Callable[[], Array]
     place: str = ""
+    declared: TensorType | None = None
+    """Its type, if that is known without its elements."""
+
+    @property
+    def type(self) -> TensorType:
+        """Its type: declared, or that of its elements."""
+        return self.declared or TensorType.of(self.read())
 
     @cached_property
     def identity(self) -> str:
@@ -110,6 +117,11 @@ class NodeDef:
     output: tuple[str, ...]
     attributes: Mapping[str, AttributeDef] = field(default_factory=dict)
     overload: str = ""
+
+    @property
+    def label(self) -> str:
+        """How errors call it: its name, or that of what it computes."""
+        return self.name or next((output for output in self.output if output), self.op_type)
 
     def graphs(self) -> Iterator[GraphDef]:
         """The graphs that it has as attributes."""
@@ -187,6 +199,8 @@ class ModelDef:
     functions: tuple[FunctionDef, ...] = ()
     opset_import: tuple[tuple[str, int], ...] = ()
     ir_version: int = 0
+    producer: str = ""
+    """The program that wrote it, and its version."""
     warn: Callable[[str], None] = field(default=lambda text: None, repr=False)
     """Tells the user something about the model, once."""
 

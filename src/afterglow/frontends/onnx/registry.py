@@ -62,6 +62,10 @@ class OnnxDialect(Dialect):
         error: AfterglowError = _standard().missing_op(domain, op_type, version)
         return error
 
+    def shown_domain(self, domain: str) -> str:
+        """The standard's own has a name."""
+        return shown_domain(domain)
+
     def qualified(self, domain: str, op_type: str) -> str:
         """The full name of an op."""
         return f"{shown_domain(domain)}.{op_type}"

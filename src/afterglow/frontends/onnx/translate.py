@@ -27,6 +27,7 @@ from afterglow.frontends.onnx.external import DataFiles
 from afterglow.frontends.onnx.registry import ONNX, normal_domain
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
 from afterglow.support.errors import AfterglowError
+from afterglow.types import TensorType
 
 _NAMELESS = ("", "?")
 """How exporters spell a dynamic dimension without a name; several may have several extents."""
@@ -56,6 +57,7 @@ def translate_model(
         tuple(map(translator.function, proto.functions)),
         _opsets(proto.opset_import),
         proto.ir_version,
+        " ".join(filter(None, map(_text, (proto.producer_name, proto.producer_version)))),
         warn,
     )
 
@@ -142,14 +144,22 @@ class _Translator:
 
     def tensor(self, proto: onnx.TensorProto) -> TensorDef:
         place = "" if not proto.external_data else str(proto)
-        return TensorDef(proto.name, partial(tensor_array, proto, self.files), place)
+        read = partial(tensor_array, proto, self.files)
+        return TensorDef(proto.name, read, place, _tensor_type(proto))
 
     def sparse_tensor(self, proto: onnx.SparseTensorProto) -> TensorDef:
         return TensorDef(proto.values.name, partial(dense_array, proto, self.files))
 
 
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+def _text(data: bytes | str) -> str:
+    """A text; protobuf gives bytes where it is none in UTF-8."""
+    return data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+
+
+def _tensor_type(proto: onnx.TensorProto) -> TensorType | None:
+    """What a tensor says that it is, if it can be that."""
+    dtype, shape = DTYPE_OF_ONNX.get(proto.data_type), tuple(proto.dims)
+    return None if dtype is None or any(n < 0 for n in shape) else TensorType(dtype, shape)
 
 
 def _opsets(entries: Iterable[onnx.OperatorSetIdProto]) -> tuple[tuple[str, int], ...]:

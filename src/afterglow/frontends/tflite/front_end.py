@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from afterglow.frontends.base import Source
+from afterglow.frontends.content import Content
 from afterglow.frontends.definition.dialect import Dialect
 from afterglow.support.errors import UsageError
-from afterglow.support.regular_file import map_file, open_regular
 
 IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of a TFLite file."""
@@ -18,6 +17,7 @@ class TfliteFrontEnd:
     """Opens TFLite models: a path, or the bytes of a file."""
 
     name = "tflite"
+    reads = "TFLite"
 
     @property
     def dialect(self) -> Dialect:
@@ -28,28 +28,12 @@ class TfliteFrontEnd:
 
     def opens(self, source: Any) -> Source | None:
         """A source that reads the model once; None if it is of another kind."""
-        if isinstance(source, bytes):
-            return _opened(memoryview(source), None) if _is_tflite(source[:8]) else None
-        if not isinstance(source, (str, Path)) or not _is_tflite(_beginning(Path(source))):
+        if not isinstance(source, Content) or source.head[4:8] != IDENTIFIER:
             return None
-        path = Path(source)
-        return _opened(map_file(path), path)
+        return _opened(source)
 
 
-def _is_tflite(beginning: bytes) -> bool:
-    return beginning[4:8] == IDENTIFIER
-
-
-def _beginning(path: Path) -> bytes:
-    """The first bytes of a file; none if it cannot be read, which others will say."""
-    try:
-        with open_regular(path) as file:
-            return file.read(8)
-    except (OSError, ValueError):
-        return b""
-
-
-def _opened(data: memoryview, path: Path | None) -> Source:
+def _opened(content: Content) -> Source:
     try:
         from afterglow.frontends.tflite.source import TfliteSource  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -59,4 +43,4 @@ def _opened(data: memoryview, path: Path | None) -> Source:
             "reading TFLite models needs the package tflite",
             help='install it: pip install "afterglow[tflite]"',
         ) from None
-    return TfliteSource(data, path)
+    return TfliteSource(content)

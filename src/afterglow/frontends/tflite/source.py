@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from afterglow.frontends.base import FileDigests
-from afterglow.frontends.definition.defined import DefinedSource
+from afterglow.frontends.base import Bindings
+from afterglow.frontends.content import Content
+from afterglow.frontends.definition.file_source import FileSource
 from afterglow.frontends.tflite import importers  # noqa: F401  fills the table of the dialect
 from afterglow.frontends.tflite.reader import read_file
+from afterglow.frontends.tflite.registry import INTERNAL
 from afterglow.frontends.tflite.translate import translate_file
-from afterglow.support.digest import digest_of_bytes
-from afterglow.support.errors import AfterglowError
+from afterglow.graph import Module
+from afterglow.support.errors import UnsupportedError
+from afterglow.types import OutputForm
 
 
-class TfliteSource(DefinedSource):
+class TfliteSource(FileSource):
     """A TFLite model, read once and imported for each binding."""
 
-    def __init__(self, data: memoryview, path: Path | None) -> None:
-        self._data = data
-        self._path = path
-        try:
-            super().__init__(translate_file(read_file(data)))
-        except AfterglowError as error:
-            if path is not None:
-                error.where = f"{error.where} of {path}" if error.where else f"in {path}"
-            raise
+    def __init__(self, content: Content) -> None:
+        with content.located():
+            super().__init__(content, translate_file(read_file(content.data)))
+
+    def load(self, bindings: Bindings) -> tuple[Module, tuple[OutputForm, ...]]:
+        """Import it; state of a model whose parts are compiled each on its own has no place."""
+        if bindings.partition is not None and self._has_variables:
+            raise UnsupportedError(
+                "shapes in the model depend on data, and it has variables",
+                help="bind what decides shapes when compiling: values={name: array}",
+            )
+        return super().load(bindings)
 
     @property
-    def path(self) -> Path | None:
-        """The model's file, if it came from one."""
-        return self._path
-
-    def digest(self, files: FileDigests) -> str | None:
-        """A digest of the file."""
-        return digest_of_bytes(self._data)
-
-    def files(self) -> list[Path]:
-        """The model's file."""
-        return [] if self._path is None else [self._path]
+    def _has_variables(self) -> bool:
+        nodes = self.model.graph.node
+        return any((node.domain, node.op_type) == (INTERNAL, "VARIABLE") for node in nodes)

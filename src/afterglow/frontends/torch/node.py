@@ -17,7 +17,10 @@ from afterglow.frontends.definition.symbolic import whole
 from afterglow.graph import Value
 from afterglow.support.errors import ModelError, UnsupportedError
 from afterglow.types import DType
-from afterglow.types import dtype as dtypes
+from afterglow.types.dtype import DTYPES
+
+PLACE = "\0place"
+"""The attribute that has the line of the program that a call comes from."""
 
 RESULTS = "\0results"
 """The attribute that has the element types of the results, as texts."""
@@ -112,7 +115,6 @@ class TorchNode(NodeContext):
 
 def named(text: str) -> DType:
     """The element type of this name."""
-    found = getattr(dtypes, text, None)
-    if not isinstance(found, DType):
+    if text not in DTYPES:
         raise UnsupportedError(f"unsupported element type {text}")
-    return found
+    return DTYPES[text]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from afterglow.frontends.definition.dialect import Dialect, Importer, Results
 from afterglow.frontends.torch.node import TorchNode
@@ -15,11 +15,19 @@ TORCH = Dialect("torch", TorchNode)
 TorchImporter: TypeAlias = Callable[[TorchNode], Results]
 
 
-def aten(*ops: str, namespace: str = "aten") -> Callable[[TorchImporter], TorchImporter]:
-    """Register a function for ops of a namespace, each with its overload: `add.Tensor`."""
+ImporterT = TypeVar("ImporterT", bound=TorchImporter)
 
-    def register(function: TorchImporter) -> TorchImporter:
-        TORCH.op(*ops, domain=namespace)(cast(Importer, function))
+
+def aten(*ops: str, namespace: str = "aten") -> Callable[[ImporterT], ImporterT]:
+    """Register a function for ops of a namespace, each with its overload: `add.Tensor`.
+
+    Of ops of PyTorch, the overload is `default` if none is named.
+    """
+    has_overloads = namespace in ("aten", "prims")
+    full = [f"{op}.default" if has_overloads and "." not in op else op for op in ops]
+
+    def register(function: ImporterT) -> ImporterT:
+        TORCH.op(*full, domain=namespace)(cast(Importer, function))
         return function
 
     return register

@@ -144,11 +144,12 @@ def test_children_made_while_another_thread_runs() -> None:
 
 
 def test_an_idle_process_uses_no_time() -> None:
+    """Three workers that waited awake would use more than a second; those asleep, nothing."""
     assert is_right_often(shared_pool(), threads=4)
     time.sleep(0.02)
     before = time.process_time()
     time.sleep(0.5)
-    assert time.process_time() - before < 0.01
+    assert time.process_time() - before < 0.1
 
 
 SCRIPT = """

@@ -12,11 +12,6 @@ from afterglow.types import DType
 _ROUNDINGS = {rounding.value: rounding for rounding in PowerRounding}
 
 
-def as_dtype(n: NodeContext, x: Value, dtype: DType) -> Value:
-    """`x` as elements of a type: itself if it holds them already."""
-    return x if x.type.dtype is dtype else n.emit(Cast(dtype), x)
-
-
 @onnx_op("Cast")
 def cast_to_name(n: NodeContext) -> Value:
     """The first version calls the type by its name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.common.movement import reshaped
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import tflite_op
 from afterglow.graph import Value

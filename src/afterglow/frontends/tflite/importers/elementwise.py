@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.tflite.importers.activation import activated
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import tflite_op

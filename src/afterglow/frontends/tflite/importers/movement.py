@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.frontends.onnx.importers.bounds import extent_left
-from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.common.bounds import extent_left
+from afterglow.frontends.common.movement import reshaped
 from afterglow.frontends.tflite.importers.activation import activated
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import INTERNAL, tflite_op

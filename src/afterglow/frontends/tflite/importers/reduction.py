@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import tflite_op
 from afterglow.graph import Op, Value

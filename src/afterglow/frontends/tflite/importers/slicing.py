@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from afterglow.frontends.onnx.importers.bounds import slice_bounds
-from afterglow.frontends.onnx.importers.conversion import as_dtype
-from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.common.bounds import slice_bounds
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.common.movement import reshaped
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import tflite_op
 from afterglow.graph import Value

@@ -3,6 +3,8 @@
 from afterglow.frontends.tflite.importers.quantized import (
     arithmetic,
     conversion,
+    hybrid,
+    image,
     linear,
     movement,
     pooling,
@@ -10,4 +12,14 @@ from afterglow.frontends.tflite.importers.quantized import (
     tables,
 )
 
-__all__ = ["arithmetic", "conversion", "linear", "movement", "pooling", "softmax", "tables"]
+__all__ = [
+    "arithmetic",
+    "conversion",
+    "hybrid",
+    "image",
+    "linear",
+    "movement",
+    "pooling",
+    "softmax",
+    "tables",
+]

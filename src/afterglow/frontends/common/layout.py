@@ -1,4 +1,4 @@
-"""Between ONNX's channels first, [N, C, spatial…], and our channels last, [N, spatial…, C]."""
+"""Between channels first, [N, C, spatial…], and our channels last, [N, spatial…, C]."""
 
 from __future__ import annotations
 

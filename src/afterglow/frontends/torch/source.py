@@ -1,0 +1,17 @@
+"""PyTorch's programs as sources."""
+
+from __future__ import annotations
+
+from torch.export import ExportedProgram
+
+from afterglow.frontends.definition.defined import DefinedSource
+from afterglow.frontends.torch.decompositions import decompositions
+from afterglow.frontends.torch.translate import translate_program
+
+
+class TorchSource(DefinedSource):
+    """An exported program, taken apart into what is imported, and imported for each binding."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self.program = program.run_decompositions(decompositions())
+        super().__init__(translate_program(self.program))
