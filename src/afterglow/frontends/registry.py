@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from afterglow.frontends.base import FrontEnd, Source
+from afterglow.frontends.caffe2.front_end import Caffe2FrontEnd
 from afterglow.frontends.content import Content
 from afterglow.frontends.definition.defined import HostGraphSource
 from afterglow.frontends.definition.dialect import Dialect
@@ -37,6 +38,7 @@ BUILT_IN: tuple[FrontEnd, ...] = (
     HostGraphFrontEnd(),
     ModuleFrontEnd(),
     TorchFrontEnd(),
+    Caffe2FrontEnd(),
     OnnxFrontEnd(),
 )
 """Asked in this order, before those of plug-ins."""
