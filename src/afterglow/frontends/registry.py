@@ -9,12 +9,13 @@ from typing import Any
 from afterglow.frontends.base import FrontEnd, Source
 from afterglow.frontends.caffe2.front_end import Caffe2FrontEnd
 from afterglow.frontends.content import Content
-from afterglow.frontends.definition.defined import HostGraphSource
+from afterglow.frontends.definition.defined import DefinedSource, HostGraphSource
 from afterglow.frontends.definition.dialect import Dialect
 from afterglow.frontends.definition.host_graph import dialect_name
 from afterglow.frontends.formats import refusal
 from afterglow.frontends.module import ModuleFrontEnd
 from afterglow.frontends.onnx.front_end import OnnxFrontEnd
+from afterglow.frontends.tflite.front_end import TfliteFrontEnd
 from afterglow.frontends.torch.front_end import TorchFrontEnd
 from afterglow.graph import Module
 from afterglow.support.errors import UnsupportedError
@@ -39,6 +40,7 @@ BUILT_IN: tuple[FrontEnd, ...] = (
     ModuleFrontEnd(),
     TorchFrontEnd(),
     Caffe2FrontEnd(),
+    TfliteFrontEnd(),
     OnnxFrontEnd(),
 )
 """Asked in this order, before those of plug-ins."""
@@ -54,10 +56,12 @@ def front_ends() -> Iterator[FrontEnd]:
 
 
 def find_source(source: Any) -> Source | None:
-    """The model that `source` is, opened by the first front end that can.
+    """The model that `source` is, opened by the first front end that can; a source is itself.
 
     None if none can; if a path or bytes were given, an error says what they are.
     """
+    if isinstance(source, DefinedSource):
+        return source
     given = Content.of(source) if isinstance(source, (str, Path, bytes)) else source
     opened = (front_end.opens(given) for front_end in front_ends())
     found = next((found for found in opened if found is not None), None)

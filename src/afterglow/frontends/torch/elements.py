@@ -62,3 +62,11 @@ def element_type(dtype: Any) -> DType:
     if found is None:
         raise UnsupportedError(f"unsupported element type {dtype}")
     return found
+
+
+def torch_name(dtype: DType) -> str:
+    """What comes after `torch.` in the name of PyTorch's type for ours."""
+    found = next((name for name, ours in _ELEMENTS.items() if ours is dtype), None)
+    if found is None:
+        raise UnsupportedError(f"PyTorch has no element type {dtype}")
+    return found

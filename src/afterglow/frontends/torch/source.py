@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch.export import ExportedProgram
 
+from afterglow.frontends.base import KeptState
 from afterglow.frontends.definition.defined import DefinedSource
 from afterglow.frontends.torch.decompositions import decompositions
 from afterglow.frontends.torch.translate import translate_program
@@ -14,4 +15,11 @@ class TorchSource(DefinedSource):
 
     def __init__(self, program: ExportedProgram) -> None:
         self.program = program.run_decompositions(decompositions())
-        super().__init__(translate_program(self.program))
+        translated = translate_program(self.program)
+        super().__init__(translated.model)
+        self._state = translated.state
+
+    @property
+    def state(self) -> tuple[KeptState, ...]:
+        """The buffers that the program writes."""
+        return self._state

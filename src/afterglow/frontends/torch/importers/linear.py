@@ -58,10 +58,7 @@ def integer_product(n: TorchNode) -> Value:
 def linear(n: TorchNode) -> Value:
     """x times the transposed weight, plus a bias; a weight may be a vector."""
     x, weight, bias = n.value("input"), n.value("weight"), n.optional("bias")
-    if weight.type.rank == 1:
-        y = multiply(n, x, weight)
-    else:
-        y = _times_transposed(n, x, weight)
+    y = multiply(n, x, weight) if weight.type.rank == 1 else _times_transposed(n, x, weight)
     return y if bias is None else n.emit(Add(), y, bias)
 
 

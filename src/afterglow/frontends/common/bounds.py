@@ -1,4 +1,4 @@
-"""What ONNX's ways to write extents and bounds mean, where these may be ranged."""
+"""What ways to write extents and bounds mean, where these may be ranged."""
 
 from __future__ import annotations
 
