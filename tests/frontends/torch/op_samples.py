@@ -28,7 +28,10 @@ RANDOM = frozenset(
         *("nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.alpha_dropout"),
         *("nn.functional.feature_alpha_dropout.with_train", "nn.functional.rrelu"),
         *("nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d"),
-        *("nn.functional.scaled_dot_product_attention", "nn.functional.multi_head_attention_forward"),
+        *(
+            "nn.functional.scaled_dot_product_attention",
+            "nn.functional.multi_head_attention_forward",
+        ),
         *("svd_lowrank", "pca_lowrank", "nn.functional.feature_alpha_dropout"),
     }
 )
@@ -142,13 +145,13 @@ def judge(op: Any, call: Call | Calls, backend: str = "interpreter") -> tuple[Ou
         with torch.no_grad():
             expected = pytree.tree_leaves(call(*(tensor.clone() for tensor in call.tensors)))
         program = export(call)
-    except Exception as error:  # noqa: BLE001  PyTorch refuses in many ways
+    except Exception as error:
         return Outcome.NOT_EXPORTED, _first_line(error)
     try:
         found = run(program, call.tensors, backend)
     except AfterglowError as error:
         return Outcome.REFUSED, f"{error.what} {getattr(error, 'where', '')}".splitlines()[0]
-    except Exception as error:  # noqa: BLE001  that is what is looked for
+    except Exception as error:
         return Outcome.CRASHED, f"{type(error).__name__}: {_first_line(error)}"
     wrong = difference(expected, found, only_types=full_name(op) in RANDOM)
     return (Outcome.WRONG, wrong) if wrong else (Outcome.RIGHT, "")

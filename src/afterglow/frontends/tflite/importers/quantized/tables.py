@@ -179,9 +179,7 @@ def _applied(function: Real, reals: Array) -> Array:
 def _interpolated(n: TfliteNode, numbers: Array, function: Real) -> Array:
     """A function of real numbers, by the scales of the node, in single precision."""
     x, y = n.quantization(0), n.result_quantization()
-    table = segment_table(
-        function, scale_of(x), zero_point_of(x), scale_of(y), zero_point_of(y)
-    )
+    table = segment_table(function, scale_of(x), zero_point_of(x), scale_of(y), zero_point_of(y))
     return between_segments(table, numbers)
 
 
