@@ -122,9 +122,7 @@ def ratios_of(n: TfliteNode, x: int = 0, *, in_floats: bool = False) -> Array:
     return np.asarray(ratios[0] if len(ratios) == 1 else ratios)
 
 
-def sums_of(
-    n: TfliteNode, x: Value, bias: Value | None, product: Product, index: int = 0
-) -> Value:
+def sums_of(n: TfliteNode, x: Value, bias: Value | None, product: Product, index: int = 0) -> Value:
     """Sums of products of x, operand `index`, in 32 bits; of 16 bits in 64, unless the bias has 32.
 
     Integers of 16 bits are 256 times their high bytes, which have the sign, plus the low ones.
