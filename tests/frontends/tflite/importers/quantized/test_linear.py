@@ -12,7 +12,7 @@ pytest.importorskip("tflite")
 pytest.importorskip("ai_edge_litert")
 
 from afterglow.support.errors import UnsupportedError
-from tests.frontends.tflite.importers.quantized.forms import Forms, run_reference
+from tests.frontends.tflite.importers.quantized.forms import Forms
 
 KINDS = [
     ("int8", "int8", True, 0.05, "int32"),
