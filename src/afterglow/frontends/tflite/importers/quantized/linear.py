@@ -12,7 +12,7 @@ from afterglow.frontends.tflite.importers.convolution import (
     depthwise_conv_2d_of,
     transpose_conv_of,
 )
-from afterglow.frontends.tflite.importers.linear import flattened
+from afterglow.frontends.tflite.importers.linear import as_rows
 from afterglow.frontends.tflite.importers.quantized.scaling import (
     above,
     activated,
@@ -104,7 +104,7 @@ def fully_connected(n: TfliteNode) -> Value:
         op = QuantizedMatMul(False, True, zero_point, shift)
         return n.emit(op, x, stored, None, bias)
 
-    sums = sums_of(n, flattened(n, x, inner), n.get(2), product)
+    sums = sums_of(n, as_rows(n, x, inner), n.get(2), product)
     if x.type.dtype is u8:
         y = rescaled_sums(n, sums)
     else:
