@@ -20,7 +20,7 @@ _U16 = struct.Struct("<H")
 _I32 = struct.Struct("<i")
 _U32 = struct.Struct("<I")
 
-MOST_SHARED = 64
+MOST_SHARED = 4
 """How many times the bytes of a file may be read in all."""
 
 _LEAST_READ = 2**20
