@@ -48,7 +48,7 @@ def an_op_that_onnx_does_not_have() -> onnx.ModelProto:
     """
     error: this op is not supported; its domain is 'com.acme'
       in node 'odd' (Frobnicate of com.acme version 3)
-      help: add it to the model as a function, or replace it by standard ops
+      help: declare it with ag.op, add it to the model as a function, or replace it
     """,
 )
 def an_op_of_an_unknown_domain() -> onnx.ModelProto:
@@ -61,7 +61,7 @@ def an_op_of_an_unknown_domain() -> onnx.ModelProto:
     """
     error: the model cannot be imported: 9 problems
         tensor 'w': it has 4 bytes, its shape (3,) needs 12
-        Odd of com.acme version 1, nodes 'first', 'a1', 'a2' and 2 more: this op is not supported; its domain is 'com.acme'; add it to the model as a function, or replace it by standard ops
+        Odd of com.acme version 1, nodes 'first', 'a1', 'a2' and 2 more: this op is not supported; its domain is 'com.acme'; declare it with ag.op, add it to the model as a function, or replace it
         Transpose of ai.onnx version 17, node 'turn': transpose: perm (0, 0) does not order the 2 axes of f32[2, 3]
         Frobnicate of ai.onnx version 17, node 'after': ai.onnx version 17 has no such op
         output 'missing' is produced by no node

@@ -91,6 +91,16 @@ class Boundary:
 
 
 @dataclass(frozen=True)
+class KeptState:
+    """An input that a model keeps itself, and the output that it is in the next run."""
+
+    input: str
+    output: str
+    initial: Callable[[], Array]
+    """What it is in the first run."""
+
+
+@dataclass(frozen=True)
 class HostLimits:
     """What the host allows: indices out of range (it takes the nearest), and bytes of a tensor.
 
@@ -107,6 +117,18 @@ class Remainder:
 
     graph: bytes | memoryview
     weights: bytes | memoryview
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A model of another library that a front end traces, with inputs as an example.
+
+    `dynamic_shapes` says which of their extents are dynamic, as that library takes it.
+    """
+
+    model: Any
+    inputs: Any
+    dynamic_shapes: Any = None
 
 
 class UnboundDimensionsError(UsageError):
@@ -219,6 +241,10 @@ class Source(Protocol):
     @property
     def graph(self) -> Module:
         """The whole model as graph IR of host nodes, which is not to be changed."""
+
+    @property
+    def state(self) -> tuple[KeptState, ...]:
+        """The inputs that the model keeps from run to run."""
 
     def files(self) -> list[Path]:
         """The files that the model is in; none if it is in memory."""

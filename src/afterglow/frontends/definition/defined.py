@@ -12,6 +12,7 @@ from afterglow.frontends.base import (
     FileDigests,
     HostLimits,
     HostRun,
+    KeptState,
     NeedsValuesError,
     RunBody,
     Source,
@@ -86,6 +87,11 @@ class DefinedSource:
     def digest(self, files: FileDigests) -> str | None:
         """None: there is no telling what it came from."""
         return None
+
+    @property
+    def state(self) -> tuple[KeptState, ...]:
+        """None: what it keeps is for its user to say."""
+        return ()
 
     def files(self) -> list[Path]:
         """None: it is in memory."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from afterglow.frontends.definition.context import Imported, NodeContext
+from afterglow.frontends.definition.own import own_importer
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import DType
 
@@ -47,7 +48,13 @@ class Dialect:
         return register
 
     def find(self, domain: str, op_type: str, version: int) -> Importer | None:
-        """The function registered for an op as a version of its domain defines it."""
+        """The function registered for an op as a version of its domain defines it.
+
+        An op that a user has bound to it comes first.
+        """
+        own = own_importer(self.name, domain, op_type)
+        if own is not None:
+            return own
         for since, function in self.importers.get((domain, op_type), []):
             if since <= version:
                 return function
@@ -79,6 +86,10 @@ class Dialect:
     def label(self, domain: str, op_type: str, version: int) -> str:
         """An op as errors call it."""
         return self.qualified(domain, op_type)
+
+    def place(self, node: NodeDef) -> str:
+        """Where in its user's program a node comes from; nothing if that is not known."""
+        return ""
 
     def opsets(self, model: ModelDef) -> dict[str, int]:
         """The version of each domain that a model names."""

@@ -169,7 +169,7 @@ class GraphImporter:
             problem = self._problem(n.proto, ModelError(""))
             raise InternalError(
                 f"internal error, {type(fault).__name__}: {fault}",
-                where=f"in node {problem.node} ({problem.op})",
+                where=problem.where,
                 help="please report it; the node may be malformed, and should have been refused",
             ) from fault
 

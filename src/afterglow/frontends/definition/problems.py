@@ -49,11 +49,21 @@ class DataFileError(ModelError):
 
 @dataclass(frozen=True)
 class Problem:
-    """An error, and the op and node that it is about; both are empty if it is about neither."""
+    """An error, and the op and node that it is about; both are empty if it is about neither.
+
+    `place` is the line of the user's program, if it is known.
+    """
 
     error: AfterglowError
     op: str = ""
     node: str = ""
+    place: str = ""
+
+    @property
+    def where(self) -> str:
+        """The node, its op and its line, if it is about one."""
+        at = f", at {self.place}" if self.place else ""
+        return f"in node {self.node} ({self.op}){at}" if self.op else ""
 
 
 class ProblemsError(AfterglowError):
@@ -76,7 +86,7 @@ def import_error(problems: Sequence[Problem], help: str = "") -> AfterglowError:
         error = problems[0].error
         if isinstance(error, IndexRangeError):  # about what data hold, and says where
             return error
-        where = f"in node {problems[0].node} ({problems[0].op})" if problems[0].op else ""
+        where = problems[0].where
         return kind(error.what, where=where, excerpt=error.excerpt, help=help or error.help)
     lines = _lines(problems)
     if len(lines) > _MOST_LINES:
@@ -111,7 +121,8 @@ def _lines(problems: Sequence[Problem]) -> list[str]:
     nodes: dict[tuple[str, str], list[str]] = {}
     for problem in problems:
         why = problem.error.what + (f"; {problem.error.help}" if problem.error.help else "")
-        nodes.setdefault((problem.op, why), []).append(problem.node)
+        at = f" at {problem.place}" if problem.place else ""
+        nodes.setdefault((problem.op, why), []).append(problem.node + at)
     return [f"{_subject(op, names)}{why}" for (op, why), names in nodes.items()]
 
 

@@ -62,7 +62,7 @@ def missing_op(domain: str, op_type: str, opset: int) -> AfterglowError:
         return ModelError(f"{shown_domain(domain)} version {opset} has no such op")
     return UnsupportedError(
         f"this op is not supported; its domain is {domain!r}",
-        help="add it to the model as a function, or replace it by standard ops",
+        help="declare it with ag.op, add it to the model as a function, or replace it",
     )
 
 

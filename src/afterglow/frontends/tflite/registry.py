@@ -36,6 +36,9 @@ COMPLEX = "complex"
 QUANTIZED = "quantized"
 """The domain under which the table has importers of builtin ops on quantized integers."""
 
+HYBRID = "hybrid"
+"""The same of ops whose results are real numbers, although operands are quantized."""
+
 
 class TfliteDialect(Dialect):
     """TFLite: builtin ops without a domain, custom ones in their own."""
@@ -50,7 +53,10 @@ class TfliteDialect(Dialect):
         if not node.domain and is_complex(node.attributes):
             return self._complex_importer(node, version)
         if not node.domain and is_quantized(node.attributes):
-            found = self.find(QUANTIZED, node.op_type, version)
+            found = None
+            if has_real_result(node.attributes):
+                found = self.find(HYBRID, node.op_type, version)
+            found = found or self.find(QUANTIZED, node.op_type, version)
             if found is not None:
                 return found
             if node.op_type not in self.moving and self.knows("", node.op_type, version):
@@ -113,6 +119,12 @@ def is_complex(attributes: Mapping[str, AttributeDef]) -> bool:
         attributes[types].value for types in (OPERAND_TYPES, RESULT_TYPES) if types in attributes
     )
     return any("c64" in names for names in found)
+
+
+def has_real_result(attributes: Mapping[str, AttributeDef]) -> bool:
+    """Whether the first result of a node with these attributes holds floats."""
+    names = attributes[RESULT_TYPES].value if RESULT_TYPES in attributes else ()
+    return bool(names) and names[0] in DTYPES and DTYPES[names[0]].is_float
 
 
 def is_quantized(attributes: Mapping[str, AttributeDef]) -> bool:

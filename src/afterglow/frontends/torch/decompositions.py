@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 
+from afterglow.frontends.torch import importers  # noqa: F401  # so that the table is full
 from afterglow.frontends.torch.registry import TORCH
 
 
@@ -31,4 +32,6 @@ def qualified_name(target: Any) -> tuple[str, str]:
     """The namespace of what a graph calls, and its name with the overload."""
     if isinstance(target, torch._ops.OpOverload):
         return target.namespace, f"{target._opname}.{target._overloadname}"
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return target.namespace, target._name
     return str(target.__module__), str(target.__name__)

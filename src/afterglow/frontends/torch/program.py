@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from afterglow.frontends.onnx.importers.control import choice, loop
+from afterglow.frontends.onnx.importers.scan import scan
 from afterglow.frontends.torch.node import TorchNode
-from afterglow.frontends.torch.registry import aten
+from afterglow.frontends.torch.registry import PROGRAM, TORCH, aten
 from afterglow.graph import Value
-from afterglow.ops.activation import Relu
-from afterglow.ops.elementwise import Add
-from afterglow.ops.linear import MatMul
-from afterglow.ops.movement import Expand, Transpose
-
-PROGRAM = "program"
-"""The namespace of these nodes."""
 
 
 @aten("alias", namespace=PROGRAM)
@@ -20,16 +15,6 @@ def import_alias(n: TorchNode) -> Value:
     return n[0]
 
 
-@aten("relu.default")
-def import_relu(n: TorchNode) -> Value:
-    """max(x, 0)."""
-    return n.emit(Relu(), n.value("self"))
-
-
-@aten("linear.default")
-def import_linear(n: TorchNode) -> Value:
-    """x @ weight.T + bias."""
-    weight = n.emit(Transpose((1, 0)), n.value("weight"))
-    out = n.emit(MatMul(), n.value("input"), weight)
-    bias = n.optional("bias")
-    return out if bias is None else n.emit(Add(), out, n.emit(Expand(out.type.shape), bias))
+TORCH.op("If", domain=PROGRAM)(choice)
+TORCH.op("Loop", domain=PROGRAM)(loop)
+TORCH.op("Scan", domain=PROGRAM)(scan)

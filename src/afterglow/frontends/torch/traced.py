@@ -24,10 +24,12 @@ from afterglow.frontends.definition.model import (
     TensorDef,
     ValueDef,
 )
+from afterglow.frontends.torch.calls import Calls
+from afterglow.frontends.torch.dims import DimNames
 from afterglow.frontends.torch.node import RESULTS
 from afterglow.frontends.torch.registry import TORCH
 from afterglow.frontends.torch.tensors import array_of
-from afterglow.frontends.torch.translate import GraphTranslation, declared_type
+from afterglow.frontends.torch.translate import declared_type
 from afterglow.types.dtype import i64
 
 
@@ -67,7 +69,7 @@ class _Tracer:
     def __init__(self, graph: fx.Graph, tensors: Mapping[int, torch.Tensor]) -> None:
         self.graph = graph
         self.tensors = tensors
-        self.translation = GraphTranslation()
+        self.translation = Calls(graph)
         self.placeholders = [node for node in graph.nodes if node.op == "placeholder"]
         self.taken: list[tuple[int, str]] = []
         self.inputs: list[ValueDef] = []
@@ -76,22 +78,23 @@ class _Tracer:
     def run(self) -> TracedGraph:
         sizes = self._add_placeholders()
         output = next(node for node in self.graph.nodes if node.op == "output")
-        returned, outputs = self._returned(output.args[0])
+        results = output.args[0]
+        returned, outputs = self._returned((results,) if isinstance(results, fx.Node) else results)
         self.translation.nodes.extend(sizes)
-        self.translation.add_calls(list(self.graph.nodes))
+        self.translation.add_calls()
         definition = GraphDef(
             "main",
             tuple(self.translation.nodes),
             tuple(self.inputs),
             tuple(outputs),
             (*self.constants, *self.translation.constants),
-            self.translation.types,
         )
         return TracedGraph(DefinedSource(ModelDef(TORCH, definition)), self.taken, returned)
 
     def _add_placeholders(self) -> list[NodeDef]:
         """Define what the graph takes; return the nodes that give sizes of it."""
         axes = dict(self._axes())
+        dims = DimNames((node.name, node.meta.get("val")) for node in self.placeholders)
         sizes = []
         for number, node in enumerate(self.placeholders):
             value = node.meta.get("val")
@@ -101,7 +104,7 @@ class _Tracer:
             elif isinstance(value, torch.SymInt) and str(value) in axes:
                 sizes.append(_size_node(node.name, *axes[str(value)]))
             else:
-                declared = declared_type(value)
+                declared = declared_type(value, dims)
                 if declared is not None:
                     self.taken.append((number, node.name))
                     self.inputs.append(ValueDef(node.name, declared))

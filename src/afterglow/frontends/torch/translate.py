@@ -1,58 +1,47 @@
-"""Exported programs as definitions: each call of an FX graph becomes a node of the same name."""
+"""Exported programs as definitions: parameters, inputs and outputs of their graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePath
 from typing import Any
 
-import numpy as np
 import torch
 from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
-from afterglow.frontends.definition.model import (
-    AttributeDef,
-    AttributeKind,
-    DeclaredExtent,
-    GraphDef,
-    ModelDef,
-    NodeDef,
-    TensorDef,
-    TypeDef,
-    ValueDef,
-    constant,
-)
-from afterglow.frontends.torch.arguments import Arguments
-from afterglow.frontends.torch.decompositions import qualified_name
+from afterglow.frontends.base import KeptState
+from afterglow.frontends.definition.model import GraphDef, ModelDef, TensorDef, TypeDef, ValueDef
+from afterglow.frontends.torch.calls import Calls
+from afterglow.frontends.torch.dims import DimNames
 from afterglow.frontends.torch.elements import element_type
-from afterglow.frontends.torch.node import PLACE, RESULTS
-from afterglow.frontends.torch.program import PROGRAM
 from afterglow.frontends.torch.registry import TORCH
-from afterglow.frontends.torch.tensors import array_of
-from afterglow.frontends.torch.trees import leaf_names
-from afterglow.support.errors import AfterglowError, UnsupportedError
+from afterglow.frontends.torch.tensors import read_tensor
+from afterglow.frontends.torch.trees import input_names, output_names
+from afterglow.support.errors import UnsupportedError
+from afterglow.support.names import NameScope
 from afterglow.types.dtype import boolean, f64, i64
 
-_DROPPED = frozenset(
-    {
-        ("aten", "sym_constrain_range.default"),
-        ("aten", "sym_constrain_range_for_size.default"),
-        ("aten", "_assert_scalar.default"),
-        ("aten", "_assert_async.msg"),
-        ("aten", "_assert_async.default"),
-        ("aten", "_assert_tensor_metadata.default"),
-    }
-)
-"""Calls without results that only state facts, which hold for all that we import."""
+_TENSORS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_WRITTEN = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
 
 
-def translate_program(program: ExportedProgram) -> ModelDef:
-    """The definition of a program whose ops are all imported ones, or will be refused."""
-    return ModelDef(TORCH, _Program(program).run())
+@dataclass(frozen=True)
+class Translated:
+    """The definition of a program, and the inputs that it keeps as state."""
+
+    model: ModelDef
+    state: tuple[KeptState, ...]
+
+
+def translate_program(program: ExportedProgram) -> Translated:
+    """The definition of a program. What it writes into buffers is among its outputs.
+
+    The buffers are inputs of the definition then, and state of the program.
+    """
+    return _Program(program).run()
 
 
 class _Program:
@@ -60,186 +49,131 @@ class _Program:
 
     def __init__(self, program: ExportedProgram) -> None:
         self.program = program
-        self.graph = GraphTranslation()
+        self.calls = Calls(program.graph)
+        self.names = NameScope()
+        """Of inputs, constants and outputs; other values give way."""
         self.inputs: list[ValueDef] = []
+        self.outputs: list[ValueDef] = []
         self.constants: list[TensorDef] = []
+        self.kept: dict[str, KeptState] = {}
+        """The buffers that are written, by what the program calls them."""
+        self.places: dict[tuple[Any, ...], str] = {}
+        """The names of constants, by where their elements lie."""
+        self.dims = DimNames(())
+        specs = program.graph_signature.output_specs
+        self.written = {spec.target for spec in specs if spec.kind in _WRITTEN}
 
-    def run(self) -> GraphDef:
+    def run(self) -> Translated:
         nodes = list(self.program.graph.nodes)
         self._add_inputs([node for node in nodes if node.op == "placeholder"])
-        results = nodes[-1].args[0]
-        outputs = self._name_outputs(results)
-        self.graph.add_calls(nodes)
-        return GraphDef(
-            "main",
-            tuple(self.graph.nodes),
-            tuple(self.inputs),
-            tuple(outputs),
-            (*self.constants, *self.graph.constants),
-            self.graph.types,
-        )
+        self._add_outputs()
+        for node in nodes:
+            if node.op == "call_function" and node not in self.calls.names:
+                self._give_way(node)
+        self.calls.add_calls()
+        constants = (*self.constants, *self.calls.constants)
+        graph = GraphDef("main", (*self.calls.nodes,), (*self.inputs,), (*self.outputs,), constants)
+        return Translated(ModelDef(TORCH, graph), tuple(self.kept.values()))
+
+    def _give_way(self, node: fx.Node) -> None:
+        """Rename what the graph calls as the user calls another value."""
+        if node.name in self.names:
+            self.calls.names[node] = self.names.claim(node.name)
 
     def _add_inputs(self, nodes: Sequence[fx.Node]) -> None:
         specs = self.program.graph_signature.input_specs
-        names = iter(leaf_names(self.program.call_spec.in_spec, ""))
-        places: dict[tuple[Any, ...], str] = {}
+        given = [n for n, spec in zip(nodes, specs, strict=True) if _is_given(spec)]
+        named = list(zip(given, self._input_names(), strict=True))
+        self.dims = DimNames((name, node.meta.get("val")) for node, name in named)
         for node, spec in zip(nodes, specs, strict=True):
-            if spec.kind is InputKind.USER_INPUT:
-                next(names)
-                self._add_input(node)
-            else:
-                self._add_constant(node, str(spec.target), places)
+            if spec.kind in _TENSORS:
+                self._add_tensor(node, str(spec.target))
+            elif not _is_given(spec) and node.users:
+                raise UnsupportedError(
+                    f"the program takes a {spec.kind.name.lower().replace('_', ' ')}",
+                    where=f"in node {node.name!r}",
+                )
+        for node, name in named:
+            declared = declared_type(node.meta.get("val"), self.dims)
+            if declared is not None:
+                self.calls.names[node] = self.names.claim(name)
+                self.inputs.append(ValueDef(self.calls.names[node], declared))
 
-    def _add_input(self, node: fx.Node) -> None:
-        declared = declared_type(node.meta.get("val"))
-        if declared is not None:
-            self.inputs.append(ValueDef(node.name, declared))
+    def _input_names(self) -> list[str]:
+        call = self.program.module_call_graph[0].signature
+        arguments = getattr(call, "forward_arg_names", None) or ()
+        return input_names(self.program.call_spec.in_spec, arguments)
 
-    def _add_constant(self, node: fx.Node, target: str, places: dict[tuple[Any, ...], str]) -> None:
+    def _add_tensor(self, node: fx.Node, target: str) -> None:
         """A parameter, buffer or constant tensor; those in one place are one constant."""
         tensor = self._tensor(target)
-        key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
-        if key in places and tensor.numel():
-            self.graph.names[node] = places[key]
+        place = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if place in self.places and tensor.numel() and target not in self.written:
+            self.calls.names[node] = self.places[place]
             return
-        places[key] = self.graph.names[node] = target
-        self.constants.append(TensorDef(target, partial(_read, target, tensor), f"torch {target}"))
+        name = self.calls.names[node] = self.names.claim(target)
+        read = partial(read_tensor, target, tensor)
+        if target in self.written:
+            self.inputs.append(ValueDef(name, declared_type(tensor)))
+            self.kept[target] = KeptState(name, self.names.claim(f"{name}.next"), read)
+        else:
+            self.places[place] = name
+            self.constants.append(TensorDef(name, read, f"torch {name}"))
 
     def _tensor(self, target: str) -> torch.Tensor:
         found: torch.Tensor | None = self.program.state_dict.get(target)
         return self.program.constants[target] if found is None else found
 
-    def _name_outputs(self, results: Sequence[Any]) -> list[ValueDef]:
+    def _add_outputs(self) -> None:
+        """Name what is returned, and what is written."""
+        for name, result in self._returned():
+            if isinstance(result, fx.Node):
+                self.calls.return_as(name, result)
+                declared = declared_type(result.meta.get("val"), self.dims)
+                self.outputs.append(ValueDef(name, declared))
+            elif isinstance(result, (bool, int, float)):  # not None and texts
+                self.calls.add_number(name, result)
+                self.outputs.append(ValueDef(name))
+
+    def _returned(self) -> Iterator[tuple[str, Any]]:
+        """What the user returns by name, then what is written."""
         specs = self.program.graph_signature.output_specs
-        returned = [
-            result
-            for result, spec in zip(results, specs, strict=True)
-            if spec.kind is OutputKind.USER_OUTPUT
-        ]
-        names = leaf_names(self.program.call_spec.out_spec, "output")
-        pairs = zip(names, returned, strict=True)
-        return [ValueDef(name) for name, each in pairs if self.graph.return_as(name, each)]
+        results = list(zip(specs, self.calls.results(), strict=True))
+        returned = [result for spec, result in results if spec.kind is OutputKind.USER_OUTPUT]
+        names = output_names(self.program.call_spec.out_spec)
+        for name, result in zip(names, returned, strict=True):
+            yield self._output_name(name, result), result
+        for spec, result in results:
+            if spec.kind is not OutputKind.USER_OUTPUT:
+                yield self._next_name(spec), result
+
+    def _next_name(self, spec: Any) -> str:
+        """What a buffer or an input is called once it is written."""
+        if spec.kind in _WRITTEN:
+            return self.kept[spec.target].output
+        if spec.kind is OutputKind.USER_INPUT_MUTATION:
+            taken = {node.name: name for node, name in self.calls.names.items()}
+            return self.names.claim(f"{taken[spec.target]}.next")
+        kind = spec.kind.name.lower().replace("_", " ")
+        raise UnsupportedError(f"the program returns a {kind}")
+
+    def _output_name(self, name: str, result: Any) -> str:
+        """The name, unless another value has it; an input may be returned under its own."""
+        is_same = isinstance(result, fx.Node) and self.calls.names.get(result) == name
+        return name if is_same else self.names.claim(name)
 
 
-def _read(name: str, tensor: torch.Tensor) -> Any:
-    try:
-        return array_of(tensor)
-    except AfterglowError as error:
-        raise type(error)(f"tensor {name!r}: {error.what}", help=error.help) from None
+def _is_given(spec: Any) -> bool:
+    return spec.kind is InputKind.USER_INPUT
 
 
-@dataclass
-class GraphTranslation:
-    """The calls of one FX graph as nodes, while they are translated."""
-
-    names: dict[Any, str] = field(default_factory=dict)
-    """What values are called that have not the name of their FX node."""
-    nodes: list[NodeDef] = field(default_factory=list)
-    constants: list[TensorDef] = field(default_factory=list)
-    types: dict[str, TypeDef] = field(default_factory=dict)
-    copies: list[tuple[str, fx.Node]] = field(default_factory=list)
-
-    def return_as(self, name: str, result: Any) -> bool:
-        """Name what is returned; whether it is anything that can be returned."""
-        if isinstance(result, fx.Node):
-            if result.op == "placeholder" or result in self.names:
-                self.copies.append((name, result))
-            else:
-                self.names[result] = name
-            return True
-        if not isinstance(result, (bool, int, float)):
-            return False  # None and texts are not tensors
-        self.constants.append(constant(name, np.asarray(result)))
-        return True
-
-    def add_calls(self, nodes: Sequence[fx.Node]) -> None:
-        """Translate the calls, then what is returned under a second name."""
-        for node in nodes:
-            if node.op == "call_function" and not self._is_resolved(node):
-                self._add_call(node)
-        for name, source in self.copies:
-            self.nodes.append(NodeDef("alias", PROGRAM, name, (self.name_of(source),), (name,)))
-
-    def _is_resolved(self, node: fx.Node) -> bool:
-        """Whether a call needs no node: it picks a result, or only states a fact."""
-        domain, name = qualified_name(node.target)
-        return (domain, name) == ("_operator", "getitem") or (domain, name) in _DROPPED
-
-    def name_of(self, node: fx.Node) -> str:
-        """What the value of an FX node is called."""
-        if node in self.names:
-            return self.names[node]
-        if node.op == "call_function" and qualified_name(node.target) == ("_operator", "getitem"):
-            source, index = node.args
-            assert isinstance(source, fx.Node)
-            return f"{self.name_of(source)}.{index}"
-        return str(node.name)
-
-    def _add_call(self, node: fx.Node) -> None:
-        domain, op_type = qualified_name(node.target)
-        arguments = Arguments(self.name_of)
-        try:
-            attributes = arguments.attributes(node)
-        except AfterglowError as error:
-            where = f"in node {node.name!r} ({domain}::{op_type})"
-            raise UnsupportedError(error.what, where=where, help=error.help) from None
-        value = node.meta.get("val")
-        attributes[RESULTS] = AttributeDef(AttributeKind.STRINGS, _results(value))
-        place = source_line(node)
-        if place:
-            attributes[PLACE] = AttributeDef(AttributeKind.STRING, place)
-        outputs = tuple(self._output_names(node, value))
-        operands = tuple(arguments.operands)
-        self.nodes.append(NodeDef(op_type, domain, node.name, operands, outputs, attributes))
-
-    def _output_names(self, node: fx.Node, value: Any) -> Iterator[str]:
-        if not isinstance(value, (tuple, list)):
-            yield self.name_of(node)
-            return
-        read = {user.args[1]: user for user in reversed(node.users) if user.op == "call_function"}
-        for index in range(len(value)):
-            yield self.name_of(read[index]) if index in read else ""
-
-
-def _results(value: Any) -> tuple[str, ...]:
-    """The element types of the results that a call has, nothing for those that are None."""
-    items = value if isinstance(value, (tuple, list)) else (value,)
-    return tuple(map(_result, items))
-
-
-def _result(value: Any) -> str:
-    match value:
-        case torch.Tensor():
-            return element_type(value.dtype).name
-        case bool() | torch.SymBool():
-            return boolean.name
-        case int() | torch.SymInt():
-            return i64.name
-        case float() | torch.SymFloat():
-            return f64.name
-    return ""
-
-
-def declared_type(value: Any, dims: Mapping[str, str] | None = None) -> TypeDef | None:
+def declared_type(value: Any, dims: DimNames | None = None) -> TypeDef | None:
     """The type of an input; None if export made a constant of it."""
-    if isinstance(value, torch.SymInt):
-        return TypeDef("tensor", i64, ())
+    numbers = ((torch.SymBool, boolean), (torch.SymInt, i64), (torch.SymFloat, f64))
+    for kind, element in numbers:
+        if isinstance(value, kind):
+            return TypeDef("tensor", element, ())
     if not isinstance(value, torch.Tensor):
         return None
-    shape = tuple(_extent(extent) for extent in value.shape)
+    shape = tuple(map((dims or DimNames(())).extent, value.shape))
     return TypeDef("tensor", element_type(value.dtype), shape)
-
-
-def _extent(extent: Any) -> DeclaredExtent:
-    return extent if isinstance(extent, int) else str(extent)
-
-
-def source_line(node: fx.Node) -> str:
-    """The line of the user's program that a call comes from, such as `model.py:12`."""
-    trace = node.stack_trace or ""
-    frames = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
-    own = [frame for frame in frames if "/torch/" not in frame] or frames
-    if not own:
-        return ""
-    file, line, *_ = own[-1].removeprefix("File ").split(", ")
-    return f"{PurePath(file.strip(chr(34))).name}:{line.removeprefix('line ')}"

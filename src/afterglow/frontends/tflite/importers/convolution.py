@@ -52,16 +52,27 @@ def depthwise_conv_2d_of(n: TfliteNode) -> tuple[Conv, Value]:
 @tflite_op("TRANSPOSE_CONV")
 def transpose_conv(n: TfliteNode) -> Value:
     """Operand 0 is the shape of the result, the weight [O, height, width, C]."""
-    return _transposed(n, n.emit(Transpose((3, 1, 2, 0)), n[1]))
+    return _transposed(n, *transpose_conv_of(n))
+
+
+def transpose_conv_of(n: TfliteNode) -> tuple[ConvTranspose, Value]:
+    """The transposed convolution that a node is, and its weight [C, height, width, O]."""
+    weight = n.emit(Transpose((3, 1, 2, 0)), n[1])
+    return _transposed_of(n, weight), weight
 
 
 @tflite_op("CONV_3D_TRANSPOSE")
 def conv_3d_transpose(n: TfliteNode) -> Value:
     """Operand 0 is the shape of the result, the weight [depth, height, width, O, C]."""
-    return _transposed(n, n.emit(Transpose((4, 0, 1, 2, 3)), n[1]))
+    weight = n.emit(Transpose((4, 0, 1, 2, 3)), n[1])
+    return _transposed(n, _transposed_of(n, weight), weight)
 
 
-def _transposed(n: TfliteNode, weight: Value) -> Value:
+def _transposed(n: TfliteNode, op: ConvTranspose, weight: Value) -> Value:
+    return activated(n, n.emit(op, n[2], weight, n.get(3)))
+
+
+def _transposed_of(n: TfliteNode, weight: Value) -> ConvTranspose:
     """By a weight [C, kernel…, O]; pads are those of the convolution from the result to x."""
     x, shape = n[2], n.known_extents(0)
     kernel = weight.type.shape[1:-1]
@@ -73,8 +84,7 @@ def _transposed(n: TfliteNode, weight: Value) -> Value:
     ends = [(e - 1) * stride + reach - begin - want for e, stride, reach, begin, want in rows]
     pads = (*w.begins, *(max(0, end) for end in ends))
     more = tuple(max(0, -end) for end in ends)
-    op = ConvTranspose(w.strides, pads, w.dilations, 1, more)
-    return activated(n, n.emit(op, x, weight, n.get(3)))
+    return ConvTranspose(w.strides, pads, w.dilations, 1, more)
 
 
 @tflite_op("CONV_3D")

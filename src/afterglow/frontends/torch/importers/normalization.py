@@ -72,13 +72,16 @@ def batch_norm(n: TorchNode) -> Value:
     return _by_batch(n)[0]
 
 
-@aten(
-    "_native_batch_norm_legit_no_training.default",
-    "_batch_norm_no_update.default",
-)
+@aten("_native_batch_norm_legit_no_training.default", "_batch_norm_no_update.default")
 def batch_norm_without_training(n: TorchNode) -> Results:
     """Further results are empty."""
-    return (_by_running(n),)
+    return (_by_running(n), *_nothing(n))
+
+
+def _nothing(n: TorchNode) -> list[Value | None]:
+    """Empty results behind the first one, where they are read."""
+    behind = range(1, len(n.proto.output))
+    return [n.emit(Fill((0,), 0.0, n.result_type(i))) if n.is_read(i) else None for i in behind]
 
 
 @aten(
@@ -88,7 +91,7 @@ def batch_norm_without_training(n: TorchNode) -> Results:
 )
 def native_batch_norm(n: TorchNode) -> Results:
     """The result, and the mean and inverse deviation of the batch in training."""
-    return _by_batch(n)[:3] if n.flag("training") else (_by_running(n),)
+    return _by_batch(n)[:3] if n.flag("training") else batch_norm_without_training(n)
 
 
 @aten("_native_batch_norm_legit_functional.default")
@@ -96,7 +99,7 @@ def functional_batch_norm(n: TorchNode) -> Results:
     """The same, then the running statistics afterwards."""
     old = n.value("running_mean"), n.value("running_var")
     if not n.flag("training"):
-        return (_by_running(n), None, None, *old)
+        return (*batch_norm_without_training(n)[:3], *old)
     y, mean, inverse, variance = _by_batch(n)
     x, momentum = n.value("input"), float(n.scalar("momentum"))
     count = x.type.size // _channels(n)

@@ -11,7 +11,7 @@ from afterglow.frontends.torch.registry import aten
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Mul, scalar
 from afterglow.ops.indexing import GatherElements, multiples
-from afterglow.ops.movement import Concat, Expand, Reshape, slice_axis
+from afterglow.ops.movement import Concat, Expand, Pad, Reshape, slice_axis
 from afterglow.ops.pooling import AvgPool, MaxPool, MaxPoolWithIndices
 from afterglow.ops.reduction import ReduceMax, ReduceMean
 from afterglow.ops.scatter import ScatterElements
@@ -83,13 +83,21 @@ def max_pool_with_indices(n: TorchNode) -> Results:
 def avg_pool(n: TorchNode) -> Value:
     """Padding counts if the call says so; a divisor may be given."""
     x, axes = n.value("self"), _axes(n)
-    w, divisor = _windows(n, axes), n.argument("divisor_override")
-    counted = n.flag("count_include_pad") or divisor is not None
-    op = AvgPool(w.kernel, w.strides, w.pads, w.dilations, w.ceil_mode, counted)
-    y = to_channels_first(n, n.emit(op, to_channels_last(n, _batched(n, x, axes))))
+    w, images = _windows(n, axes), to_channels_last(n, _batched(n, x, axes))
+    divisor = n.argument("divisor_override")
     if divisor is not None:
-        y = n.emit(Mul(), y, scalar(n.builder, math.prod(w.kernel) / int(divisor), y))
-    return _like_given(n, y, x)
+        return _like_given(n, to_channels_first(n, _divided(n, images, w, int(divisor))), x)
+    counted = n.flag("count_include_pad")
+    op = AvgPool(w.kernel, w.strides, w.pads, w.dilations, w.ceil_mode, counted)
+    return _like_given(n, to_channels_first(n, n.emit(op, images)), x)
+
+
+def _divided(n: TorchNode, x: Value, w: Windows, divisor: int) -> Value:
+    """The sum of each window, zeros around x included, divided by a number."""
+    ends = w.needed_ends(x.type.shape[1:-1])
+    padded = n.emit(Pad((0, *w.begins, 0), (0, *ends, 0)), x)
+    y = n.emit(AvgPool(w.kernel, w.strides, (0,) * len(w.pads), w.dilations), padded)
+    return n.emit(Mul(), y, scalar(n.builder, math.prod(w.kernel) / divisor, y))
 
 
 def _spans(extent: int, count: int) -> list[tuple[int, int]]:

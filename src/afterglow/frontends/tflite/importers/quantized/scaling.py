@@ -28,7 +28,7 @@ from afterglow.support.errors import ModelError, UnsupportedError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import f64, i32
 
-MOST_SHIFT = 31
+MOST_SHIFT = 30
 """Bits that the high half of a product may be shifted by; more leave nothing of it."""
 REDUCED_BITS = 15
 """Bits of the multiplier of sums of 64 bits."""
@@ -60,7 +60,18 @@ def rescaled(
     dtype: DType = i32,
 ) -> Value:
     """Sums of 32 bits times a ratio, or one for each channel, plus the zero point, saturated."""
-    factors, exponents = multipliers(ratios)
+    return rescaled_by(n, sums, *multipliers(ratios), zero_point, dtype)
+
+
+def rescaled_by(
+    n: TfliteNode,
+    sums: Value,
+    factors: Array,
+    exponents: Array,
+    zero_point: int = 0,
+    dtype: DType = i32,
+) -> Value:
+    """The same by multipliers of 31 bits and powers of two."""
     if np.any(exponents > 0):
         left = n.constant(np.maximum(exponents, 0), "left")
         sums = n.emit(ShiftLeft(), sums, left)
