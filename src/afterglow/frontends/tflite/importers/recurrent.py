@@ -75,7 +75,7 @@ def svdf(n: TfliteNode) -> tuple[Value, Value]:
     x, features, times, bias, state = n[0], n[1], n[2], n.get(3), n[4]
     filters, memory = n.extents(times, 2)
     rank = n.count("rank", 1)
-    batch = x.type.shape[0]
+    batch = n.extents(x, 2)[0]
     if rank < 1 or filters % rank:
         raise ModelError(f"{filters} filters are no multiple of the rank {rank}")
     newest = n.emit(MatMul(transpose_rhs=True), x, features)
