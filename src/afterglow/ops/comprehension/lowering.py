@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -37,6 +37,7 @@ from afterglow.ops.einsum import Labels, Term
 from afterglow.ops.elementwise import Add, Max, Min, Mul
 from afterglow.ops.indexing import Gather, Iota
 from afterglow.ops.movement import Expand, Reshape, Slice
+from afterglow.ops.reduction import Reduction as ReductionOp
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 
@@ -120,8 +121,19 @@ class StatementLowering:
         return tuple(name for name in self.order if any(name in each for each in labels))
 
     def _aligned(self, term: Term, labels: Labels) -> Value:
-        own = tuple(name for name in labels if name in term.labels)
-        return term.ordered(self.b, own).spread(self.b, labels)
+        own = term.ordered(self.b, tuple(name for name in labels if name in term.labels))
+        kept = self._with_reduced_axes(own.value, tuple(own.extents.get(n, 1) for n in labels))
+        return own.spread(self.b, labels) if kept is None else kept
+
+    def _with_reduced_axes(self, value: Value, shape: tuple[int, ...]) -> Value | None:
+        """A reduction with axes of extent 1 for those that it reduces, if they make this shape."""
+        node = value.producer
+        if node is None or not isinstance(node.op, ReductionOp) or node.op.keepdims:
+            return None
+        op = replace(node.op, keepdims=True)
+        (x,) = node.op.required_of(node.operands)
+        kept = tuple(1 if axis in op.axes else n for axis, n in enumerate(x.type.shape))
+        return self.b.emit(op, x) if kept == shape else None
 
     def affine(self, affine: Affine) -> Affine:
         """An index expression with numbers for the indices that were written out."""
