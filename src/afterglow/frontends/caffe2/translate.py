@@ -44,6 +44,7 @@ _FILLS: dict[str, DType] = {
 _MOST_ELEMENTS = 1 << 40
 
 _CONVOLUTIONS = ("Conv", "ConvRelu", "Int8Conv", "Int8ConvRelu")
+_LAYERS = {*_CONVOLUTIONS, "FC", "Int8FC", "Int8Quantize", "MaxPool", "AveragePool", "SpatialBN"}
 _OPERAND_TYPES: dict[tuple[str, int], DType] = {
     **{(f"SparseLengths{kind}", 1): d.i64 for kind in ("Sum", "Mean")},
     **{(f"SparseLengths{kind}", 2): d.i32 for kind in ("Sum", "Mean")},
@@ -93,17 +94,22 @@ def translate_nets(init: Net | None, predict: Net, value_info: bytes = b"") -> M
 
 
 def _placeholders(init: Net | None, predict: Net) -> set[str]:
-    """Blobs that the init net fills with a zero, just so that they exist: they are inputs."""
-    first = {name: number for op in predict.operators for number, name in enumerate(op.input)}
-    used = {op.input[0] for op in predict.operators if op.input}
+    """Blobs that the init net fills although they are inputs: with a zero, or with an example.
+
+    No weights are the first operand of a layer, and no constant that nets need is one zero.
+    """
+    users: dict[str, set[str]] = {}
+    for operator in predict.operators:
+        for number, name in enumerate(operator.input):
+            users.setdefault(name, set()).add("" if number else operator.type)
     found = set()
     for operator in () if init is None else init.operators:
         if operator.type not in ("GivenTensorFill", "ConstantFill") or len(operator.output) != 1:
             continue
-        (name,) = operator.output
-        is_operand = name in used and first.get(name) == 0
-        if is_operand and name in predict.external_input and _is_one_zero(operator):
-            found.add(name)
+        types = users.get(operator.output[0], {""})
+        is_example = types <= _LAYERS or ("" not in types and _is_one_zero(operator))
+        if is_example and operator.output[0] in predict.external_input:
+            found.add(operator.output[0])
     return found
 
 
