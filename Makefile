@@ -16,6 +16,7 @@ FLAGS ?= --anew
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TESTABLE := $(VENV)/.testable
 BENCH := .venv-bench
 FUZZ := .venv-fuzz
 KINDS ?= models,mutants,hostile,saved,guarded,programs
@@ -32,7 +33,7 @@ test: lint
 test-all: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=fresh
 
-lint: $(READY)
+lint: $(TESTABLE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -53,6 +54,10 @@ clean:
 # Reinstalled whenever pyproject.toml changes.
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(TESTABLE): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
 

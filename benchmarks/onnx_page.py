@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import defs
 
-from afterglow.frontends.onnx.frame import normal_domain, shown_domain
-from afterglow.frontends.onnx.registry import IMPORTERS
+from afterglow.frontends.definition.frame import normal_domain, shown_domain
+from afterglow.frontends.onnx.registry import ONNX
 from afterglow.frontends.onnx.schema import has_function
 from afterglow.testing import onnx_suite
 from benchmarks.onnx_placement import Placement
@@ -122,7 +122,7 @@ def _row(
 
 def _imported(domain: str, op: str, since: int) -> str:
     """How a version of an op is imported; nothing if it is not."""
-    if any(first <= since for first, _ in IMPORTERS.get((domain, op), [])):
+    if any(first <= since for first, _ in ONNX.importers.get((domain, op), [])):
         return "yes"
     return "function" if has_function(defs.get_schema(op, since, domain)) else ""
 

@@ -18,8 +18,11 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.images import ImageSamples
     from afterglow.driver.load import load
     from afterglow.driver.profiling import profile
-    from afterglow.graph import Builder, Function, Module, print_module
+    from afterglow.frontends.torch.front_end import from_torch
+    from afterglow.graph import Builder, Function, Module, Op, print_module
     from afterglow.host.host import Host
+    from afterglow.ops.comprehension import comprehension
+    from afterglow.ops.own import op
     from afterglow.ops.text import parse_module
     from afterglow.partition.config import PartitionConfig
     from afterglow.quantization.config import QuantizationConfig
@@ -35,6 +38,7 @@ if _typing.TYPE_CHECKING:
         CompileError,
         DeadlineError,
         DeviceError,
+        EvaluationError,
         IndexRangeError,
         ModelError,
         ParseError,
@@ -66,6 +70,7 @@ __all__ = [
     "DeviceError",
     "DeviceInfo",
     "EarlyStopping",
+    "EvaluationError",
     "Function",
     "History",
     "Host",
@@ -75,6 +80,7 @@ __all__ = [
     "LogicalDevice",
     "ModelError",
     "Module",
+    "Op",
     "ParseError",
     "PartitionConfig",
     "Profile",
@@ -89,13 +95,16 @@ __all__ = [
     "UsageError",
     "VerifyError",
     "compile",
+    "comprehension",
     "devices",
     "differentiate",
     "export_onnx",
+    "from_torch",
     "import_model",
     "load",
     "nn",
     "onnx_backend",
+    "op",
     "optim",
     "parse_module",
     "print_module",
@@ -114,8 +123,11 @@ _HOMES = {
     "afterglow.driver.images": ("ImageSamples",),
     "afterglow.driver.load": ("load",),
     "afterglow.driver.profiling": ("profile",),
-    "afterglow.graph": ("Builder", "Function", "Module", "print_module"),
+    "afterglow.frontends.torch.front_end": ("from_torch",),
+    "afterglow.graph": ("Builder", "Function", "Module", "Op", "print_module"),
     "afterglow.host.host": ("Host",),
+    "afterglow.ops.comprehension": ("comprehension",),
+    "afterglow.ops.own": ("op",),
     "afterglow.ops.text": ("parse_module",),
     "afterglow.partition.config": ("PartitionConfig",),
     "afterglow.quantization.config": ("QuantizationConfig",),
@@ -128,6 +140,7 @@ _HOMES = {
     "afterglow.support.errors": (
         *("AfterglowError", "AfterglowWarning", "CompileError", "DeviceError", "IndexRangeError"),
         *("ModelError", "ParseError", "UnsupportedError", "UsageError", "VerifyError"),
+        "EvaluationError",
         *("DeadlineError", "QueueFullError", "ShutdownError", "TrainingError"),
     ),
     "afterglow.training.checkpoint": ("Checkpoints",),

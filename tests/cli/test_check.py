@@ -10,6 +10,7 @@ def lines(text: str) -> list[str]:
 def test_a_supported_model(command, tmp_path):
     finished = command("check", models.linear(tmp_path))
     assert lines(finished.out) == [
+        "format onnx",
         "producer tests",
         "opsets ai.onnx 17",
         "input 'x': f32[2, 3]",
@@ -32,6 +33,7 @@ def test_the_same_as_json(command, tmp_path):
     assert finished.status == 0
     assert finished.json == {
         "model": path,
+        "format": "onnx",
         "producer": "tests",
         "ir_version": 8,
         "opsets": {"ai.onnx": 17},
@@ -157,7 +159,7 @@ def test_a_file_that_is_no_model(command, tmp_path):
     path.write_text("this is not a model")
     finished = command("check", str(path))
     assert finished.status == 1
-    assert finished.err.startswith("error: the file is not an ONNX model")
+    assert finished.err.startswith("error: cannot compile a text file\n")
     assert "Traceback" not in finished.err
 
 

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import afterglow
-from afterglow.frontends.onnx.limits import LEAST_LIMIT, MOST_GROWTH, tensor_limit
+from afterglow.frontends.definition.limits import LEAST_LIMIT, MOST_GROWTH, tensor_limit
 from afterglow.runtime.native.machine import usable_memory
 from afterglow.support.errors import CompileError, MemoryLimitError, ModelError, UnsupportedError
 from tests.frontends.models import INT64, info, model, node
@@ -216,7 +216,7 @@ def test_what_the_host_computes_is_bounded_too() -> None:
 
 def test_large_models_may_have_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tensor_limit(0, None) == min(LEAST_LIMIT, usable_memory())
-    monkeypatch.setattr("afterglow.frontends.onnx.limits.usable_memory", lambda: 10**12)
+    monkeypatch.setattr("afterglow.frontends.definition.limits.usable_memory", lambda: 10**12)
     assert tensor_limit(10**9, None) == MOST_GROWTH * 10**9
     assert tensor_limit(10**11, None) == 10**12
     assert tensor_limit(10**9, 5) == 5

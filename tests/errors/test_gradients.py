@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import afterglow
-from afterglow.frontends.onnx import frame
+from afterglow.frontends.definition import frame
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from tests.errors.malformed import Cases, Made, check
 from tests.frontends.models import BOOL, INT64, body, info, model, node

@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx import import_onnx
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.registry import IMPORTERS
+from afterglow.frontends.onnx.registry import ONNX
 from afterglow.graph import Value
 from afterglow.runtime.native.machine import usable_memory
 from afterglow.support.errors import (
@@ -48,7 +48,7 @@ def an_op_that_onnx_does_not_have() -> onnx.ModelProto:
     """
     error: this op is not supported; its domain is 'com.acme'
       in node 'odd' (Frobnicate of com.acme version 3)
-      help: add it to the model as a function, or replace it by standard ops
+      help: declare it with ag.op, add it to the model as a function, or replace it
     """,
 )
 def an_op_of_an_unknown_domain() -> onnx.ModelProto:
@@ -61,7 +61,7 @@ def an_op_of_an_unknown_domain() -> onnx.ModelProto:
     """
     error: the model cannot be imported: 9 problems
         tensor 'w': it has 4 bytes, its shape (3,) needs 12
-        Odd of com.acme version 1, nodes 'first', 'a1', 'a2' and 2 more: this op is not supported; its domain is 'com.acme'; add it to the model as a function, or replace it by standard ops
+        Odd of com.acme version 1, nodes 'first', 'a1', 'a2' and 2 more: this op is not supported; its domain is 'com.acme'; declare it with ag.op, add it to the model as a function, or replace it
         Transpose of ai.onnx version 17, node 'turn': transpose: perm (0, 0) does not order the 2 axes of f32[2, 3]
         Frobnicate of ai.onnx version 17, node 'after': ai.onnx version 17 has no such op
         output 'missing' is produced by no node
@@ -487,7 +487,7 @@ def relu_that_raises(monkeypatch: pytest.MonkeyPatch, error: Exception) -> onnx.
     def fail(n: NodeContext) -> Value:
         raise error
 
-    monkeypatch.setitem(IMPORTERS, ("", "Relu"), [(1, fail)])
+    monkeypatch.setitem(ONNX.importers, ("", "Relu"), [(1, fail)])
     return model([node("Relu", ["x"], ["y"], name="first")])
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from afterglow.frontends.definition.host_graph import graph_of
 from afterglow.frontends.onnx import read_model
-from afterglow.frontends.onnx.host_graph import graph_of
 from afterglow.frontends.partition import open_remainder, remainder_of
 from afterglow.graph import HostOp, Module, verify_module
 from tests.frontends.models import info, model, node

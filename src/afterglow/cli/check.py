@@ -27,7 +27,9 @@ from afterglow.frontends.base import (
     NeedsValuesError,
     UnboundDimensionsError,
 )
-from afterglow.frontends.onnx import Parameter, Signature, read_model
+from afterglow.frontends.definition.defined import DefinedSource
+from afterglow.frontends.definition.model import ModelDef
+from afterglow.frontends.definition.signature import Parameter, Signature
 from afterglow.graph import Module, verify_module
 from afterglow.memory.timeline import origin_of, work_of
 from afterglow.ops.flops import program_flops
@@ -58,9 +60,9 @@ def check(session: Session, request: Request) -> int:
     """
     with StageClock(session.err) as clock:
         clock("read")
-        request.refuse_saved()
-        facts = survey(read_model(request.path))
-        found = _try(request.watched(clock), facts)
+        source = request.source()
+        facts = survey(_definition(source, request.path))
+        found = _try(request.watched(clock), source, facts)
     status = 0 if found.problem is None else found.problem.exit_status
     verdict = _VERDICTS.get(status, "wrong use")
     data = {"model": request.path, **facts.data(), **found.data(verdict)}
@@ -133,17 +135,24 @@ class Findings:
         }
 
 
-def _try(request: Request, facts: Survey) -> Findings:
+def _definition(source: Source, path: str) -> ModelDef:
+    if not isinstance(source, DefinedSource):
+        raise UnsupportedError(
+            "the front end that opens the model tells nothing about it", where=f"in {path}"
+        )
+    return source.model
+
+
+def _try(request: Request, source: Source, facts: Survey) -> Findings:
     """Compile the model up to code generation, and collect the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = _compiled(request, facts)
+        found = _compiled(request, source, facts)
     texts = dict.fromkeys(str(warning.message) for warning in caught)
     return replace(found, warnings=tuple(texts))
 
 
-def _compiled(request: Request, facts: Survey) -> Findings:
-    source = request.source()
+def _compiled(request: Request, source: Source, facts: Survey) -> Findings:
     try:
         module = request.load(source)
         verify_module(module)
@@ -168,7 +177,7 @@ def _without_ranges(request: Request, source: Source, facts: Survey) -> Findings
     """The findings for the largest extents, and what the ranges are refused for."""
     options = request.options
     dims = {name: largest(extent) for name, extent in options.dims.items()}
-    found = _compiled(replace(request, options=replace(options, dims=dims)), facts)
+    found = _compiled(replace(request, options=replace(options, dims=dims)), source, facts)
     return replace(found, refused_ranges=refused_ranges(request, source))
 
 
@@ -232,8 +241,10 @@ def _show(session: Session, facts: Survey, found: Findings) -> None:
 
 
 def _lines(facts: Survey, found: Findings) -> Iterator[tuple[str, str]]:
+    yield "format", facts.format
     yield "producer", facts.producer or "unknown"
-    yield "opsets", ", ".join(f"{name} {version}" for name, version in facts.opsets.items())
+    if facts.opsets:
+        yield "opsets", ", ".join(f"{name} {version}" for name, version in facts.opsets.items())
     yield from _some("input", facts.signature.inputs)
     yield from _some("output", facts.signature.outputs)
     if any(is_free(parameter) for parameter in facts.signature.inputs):

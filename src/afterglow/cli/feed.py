@@ -16,7 +16,7 @@ from afterglow.cli.request import Request, how_to_bind
 from afterglow.driver.dims import check_names
 from afterglow.driver.options import Options
 from afterglow.driver.ranges import Ranges
-from afterglow.frontends.onnx import NamedExtents
+from afterglow.frontends.definition.binding import NamedExtents
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.extents import check_extents
 from afterglow.support.errors import AfterglowError, UsageError

@@ -38,6 +38,7 @@ from afterglow.runtime import TensorInfo
 from afterglow.runtime.load import is_saved_model
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.support.errors import UsageError
+from afterglow.support.own_ops import declare_ops
 from afterglow.types import OutputForm
 from afterglow.types.extent import is_ranged
 
@@ -165,6 +166,15 @@ def _example(info: Declared) -> str:
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("model"),
+    click.option(
+        "--ops",
+        type=click.Path(dir_okay=False),
+        multiple=True,
+        is_eager=True,
+        expose_value=False,
+        callback=lambda context, parameter, paths: declare_ops(paths),
+        help="A Python file that declares ops of your own.",
+    ),
     click.option("--shapes", type=Shape(), multiple=True, help="The shape of an input."),
     click.option("--dim", "dims", type=Dim(), multiple=True, help="The extents of a dimension."),
     click.option(

@@ -1,19 +1,15 @@
-"""Facts about a model, read from its file without importing it."""
+"""Facts about a model, from its definition: nothing is imported."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import onnx
-
-from afterglow.frontends.onnx import ModelFile, Signature, model_signature
-from afterglow.frontends.onnx.elements import DTYPE_OF_ONNX
-from afterglow.frontends.onnx.frame import normal_domain, shown_domain
-from afterglow.frontends.onnx.registry import find_importer
-from afterglow.frontends.onnx.schema import find_schema, has_function
+from afterglow.frontends.definition.model import ModelDef, NodeDef, TensorDef
+from afterglow.frontends.definition.signature import Signature, model_signature
+from afterglow.support.errors import AfterglowError
 from afterglow.types import TensorType
 
 
@@ -21,6 +17,8 @@ from afterglow.types import TensorType
 class Survey:
     """Facts about a model, read from its file."""
 
+    format: str
+    """The name of the front end that read it."""
     producer: str
     ir_version: int
     opsets: dict[str, int]
@@ -39,6 +37,7 @@ class Survey:
     def data(self) -> dict[str, Any]:
         """The JSON representation."""
         return {
+            "format": self.format,
             "producer": self.producer,
             "ir_version": self.ir_version,
             "opsets": self.opsets,
@@ -62,26 +61,26 @@ def _parameter_data(parameter: Any) -> dict[str, Any]:
     }
 
 
-def survey(file: ModelFile) -> Survey:
+def survey(model: ModelDef) -> Survey:
     """Collect the facts about a model."""
-    proto = file.proto
-    signature = model_signature(file.definition)
-    nodes = list(_all_nodes(proto))
-    tensors = [*proto.graph.initializer, *_constants(nodes)]
-    types = [DTYPE_OF_ONNX[t.data_type] for t in tensors if t.data_type in DTYPE_OF_ONNX]
+    signature = model_signature(model)
+    nodes = list(_all_nodes(model))
+    types = [*filter(None, map(_type_of, _tensors(model, nodes)))]
     declared = [p.dtype for p in (*signature.inputs, *signature.outputs) if p.dtype is not None]
-    ops = Counter(_op_name(node) for node in nodes)
+    ops = Counter(map(_op_name, nodes))
+    shown = model.dialect.shown_domain
     return Survey(
-        producer=" ".join(filter(None, map(_text, (proto.producer_name, proto.producer_version)))),
-        ir_version=proto.ir_version,
-        opsets={shown_domain(_text(o.domain)): o.version for o in proto.opset_import},
+        format=model.dialect.name,
+        producer=model.producer,
+        ir_version=model.ir_version,
+        opsets={shown(domain): version for domain, version in model.opset_import},
         signature=signature,
         ops=dict(sorted(ops.items(), key=lambda entry: (-entry[1], entry[0]))),
-        unknown_ops=tuple(dict.fromkeys(_unknown(proto, nodes))),
-        element_types=tuple(sorted({dtype.name for dtype in (*types, *declared)})),
-        weight_bytes=sum(map(_nbytes, tensors)),
+        unknown_ops=tuple(dict.fromkeys(_unknown(model, nodes))),
+        element_types=tuple(sorted({d.name for d in (*(t.dtype for t in types), *declared)})),
+        weight_bytes=sum(type.nbytes for type in types),
         free_dimensions=_free_dimensions(signature),
-        nodes=tuple((_label(node), _op_name(node)) for node in _nodes(proto.graph.node)),
+        nodes=tuple((node.label, _op_name(node)) for node in _nodes(model.graph.node)),
     )
 
 
@@ -90,59 +89,47 @@ def _free_dimensions(signature: Signature) -> tuple[str, ...]:
     return tuple(dict.fromkeys(e or "?" for e in extents if not isinstance(e, int)))
 
 
-def _all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+def _all_nodes(model: ModelDef) -> Iterator[NodeDef]:
     """Every node of the graph, of the bodies in it, and of the model's own functions."""
-    yield from _nodes(proto.graph.node)
-    for function in proto.functions:
+    yield from _nodes(model.graph.node)
+    for function in model.functions:
         yield from _nodes(function.node)
 
 
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    pending = list(reversed(list(nodes)))
+def _nodes(nodes: Sequence[NodeDef]) -> Iterator[NodeDef]:
+    pending = [*reversed(nodes)]
     while pending:
         node = pending.pop()
         yield node
-        for attribute in node.attribute:
-            pending.extend(attribute.g.node)
-            pending.extend(inner for graph in attribute.graphs for inner in graph.node)
+        pending.extend(inner for graph in node.graphs() for inner in graph.node)
 
 
-def _constants(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+def _tensors(model: ModelDef, nodes: Iterable[NodeDef]) -> Iterator[TensorDef]:
+    """The constants of the graph, and those that nodes have as attributes."""
+    yield from model.graph.constants
     for node in nodes:
-        if node.op_type == "Constant":
-            yield from (a.t for a in node.attribute if a.type == onnx.AttributeProto.TENSOR)
+        values = (attribute.value for attribute in node.attributes.values())
+        yield from (value for value in values if isinstance(value, TensorDef))
 
 
-def _nbytes(tensor: onnx.TensorProto) -> int:
-    dtype = DTYPE_OF_ONNX.get(tensor.data_type)
-    shape = tuple(tensor.dims)
-    return 0 if dtype is None or any(n < 0 for n in shape) else TensorType(dtype, shape).nbytes
+def _type_of(tensor: TensorDef) -> TensorType | None:
+    """What a tensor is; None if it is malformed, which importing it will tell."""
+    try:
+        return tensor.type
+    except AfterglowError:
+        return None
 
 
-def _op_name(node: onnx.NodeProto) -> str:
-    domain, op = normal_domain(_text(node.domain)), _text(node.op_type)
-    return f"{domain}.{op}" if domain else op
+def _op_name(node: NodeDef) -> str:
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
 
 
-def _label(node: onnx.NodeProto) -> str:
-    """The origin of nodes that are imported from this one."""
-    return _text(node.name or next((output for output in node.output if output), ""))
-
-
-def _text(field: str | bytes) -> str:
-    """A string field; protobuf returns bytes if it is not UTF-8."""
-    return field.decode("utf-8", "replace") if isinstance(field, bytes) else field
-
-
-def _unknown(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
-    """The ops that have no importer, and no function in the model or in the ONNX standard."""
-    versions = {normal_domain(o.domain): o.version for o in proto.opset_import}
-    own = {(normal_domain(f.domain), f.name) for f in proto.functions}
+def _unknown(model: ModelDef, nodes: Iterable[NodeDef]) -> Iterator[str]:
+    """The ops that have no importer, and no function in the model or in a standard."""
+    versions = dict(model.opset_import)
+    own = {(function.domain, function.name) for function in model.functions}
     for node in nodes:
-        domain = normal_domain(node.domain)
-        version = versions.get(domain, 1)
-        if (domain, node.op_type) in own or find_importer(domain, node.op_type, version):
-            continue
-        schema = find_schema(domain, node.op_type, version)
-        if schema is None or not has_function(schema):
+        version = versions.get(node.domain, 1)
+        known = (node.domain, node.op_type) in own
+        if not known and not model.dialect.knows(node.domain, node.op_type, version):
             yield _op_name(node)

@@ -31,6 +31,7 @@ from afterglow.support.digest import digest_of_bytes as digest_of_bytes
 from afterglow.support.digest import digest_of_texts as digest_of_texts
 from afterglow.support.disk_cache import CACHE_PARTS, DiskCache
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.own_ops import own_ops_digest
 from afterglow.support.plugins import BACKENDS, is_added, plugin_module
 from afterglow.support.private_folder import make_private
 from afterglow.support.regular_file import open_regular, path_inside
@@ -179,6 +180,7 @@ def model_key(digest: str, options: Options) -> str:
     part = repr(options.partition) + _partition_dims(options)
     kept = [f"state {pair}" for pair in sorted(options.state.items())]
     build = [state for backend in _backends(options) for state in build_of(backend)]
+    build.append(own_ops_digest())
     where = [target, *placed, str(options.placing)]
     return digest_of_texts(
         [digest, *build, *where, flags, choice, part, *kept, *bound, *dims, *sorted(values)]

@@ -65,7 +65,7 @@ def compile_recipe(recipe: Recipe, dim_options: DimOptions) -> CompiledModel:
     dim_options.check_names(signature.inputs, help=help if options.shapes else "")
     bindings = [replace(options, dims={**options.dims, **dims}) for dims in dim_options.bindings()]
     ahead = [recipe.build_ahead(binding) for binding in bindings]
-    check_kept(options, ahead, recipe.refused_ranges())
+    check_kept(recipe.source, options, ahead, recipe.refused_ranges())
     _check_interface(options, ahead)
     if isinstance(ahead[0], Version) and not dim_options.ahead:
         return CompiledModel(ahead[0].signature, recipe, ahead[0])
@@ -104,7 +104,7 @@ def import_model(
     check_bindings(shapes, dims, values)
     bound = DimOptions.of(dims or {}).bound
     options = Options(shapes=shapes or {}, dims=bound, values=values or {})
-    return open_source(source).load(options)[0]
+    return import_with_state(open_source(source), options)[0]
 
 
 class Recipe(Specialiser):

@@ -44,6 +44,7 @@ from afterglow.transforms.concats import SIMPLIFY_CONCATS
 from afterglow.transforms.drop_dead import DropDead
 from afterglow.transforms.drop_dropouts import DROP_DROPOUTS
 from afterglow.transforms.expand_einsum import EXPAND_EINSUM
+from afterglow.transforms.expand_ops import EXPAND_OPS
 from afterglow.transforms.fold_affine import FOLD_AFFINE
 from afterglow.transforms.fold_constants import FoldConstants
 from afterglow.transforms.fold_leading_parts import FOLD_LEADING_PARTS
@@ -100,7 +101,8 @@ def optimising_pipeline() -> Pipeline:
     return Pipeline(
         "optimise",
         (
-            DROP_DROPOUTS,  # first: they would hide every pattern they are part of
+            EXPAND_OPS,  # first: ops of users' own, and index notation, consist of others
+            DROP_DROPOUTS,  # they would hide every pattern they are part of
             STORE_FAKES,  # before constants are folded, so that weights become integers
             FoldConstants(),  # early: later rules match on constants
             FOLD_LEADING_PARTS,  # the same for ranged extents

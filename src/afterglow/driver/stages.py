@@ -62,7 +62,8 @@ from afterglow.runtime import CompiledFunction
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.micro_batches import MicroBatches
-from afterglow.support.errors import UnsupportedError, UsageError, VerifyError
+from afterglow.support.errors import UnsupportedError, UsageError, VerifyError, warn
+from afterglow.support.own_ops import tell_once
 from afterglow.types import MemoryPlan
 from afterglow.types.extent import UndecidedExtentError, ranged
 
@@ -222,9 +223,11 @@ class Stages:
         has_kernel = kernels_of(self.backend)
         lowering = lowering_pipeline(has_kernel, optimize=self.options.optimize)
         lowering.run(module, self._instruments())
-        missing = [n for n in unsupported_nodes(module.main, has_kernel) if not self._has_plan(n)]
+        left = unsupported_nodes(module.main, has_kernel)
+        missing = [node for node in left if not self._has_plan(node)]
         if missing:
             raise self._no_kernel([(n.op.mnemonic, n.name, n.origin) for n in missing])
+        _warn_of_own(left)
         self._recompute(module)
         if self.options.max_arena is not None:
             self._fit_arena(module, self.options.max_arena)
@@ -520,6 +523,12 @@ def kernels_of(backend: Backend) -> HasKernel:
         return known[key]
 
     return has_kernel
+
+
+def _warn_of_own(left: Sequence[Node]) -> None:
+    """Tell users which ops of their own the host runs."""
+    for name in filter(tell_once, {node.op.mnemonic: None for node in left if node.op.own}):
+        warn(f"{name} has no lowering and no kernel: the host runs it, by its definition in NumPy")
 
 
 def find_backend(options: Options) -> Backend:

@@ -14,19 +14,28 @@ from afterglow.types import OutputForm
 
 
 def import_with_state(source: Source, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
-    """The graph of a model, with the inputs that options say as state, and what it returns."""
+    """The graph of a model with its state, and what it returns.
+
+    State are the inputs that options say, and those that the model keeps itself.
+    """
     module, forms = source.load(options)
-    if not options.state:
+    own = {each.input: each for each in source.state}
+    kept = {**{name: each.output for name, each in own.items()}, **options.state}
+    if not kept:
         return module, forms
     before = {output.name for output in module.main.outputs}
-    keep_state(module, options.state)
-    kept = before - {output.name for output in module.main.outputs}
-    return module, tuple(form for form in forms if form.name not in kept)
+    initial = {name: each.initial() for name, each in own.items() if name not in options.state}
+    keep_state(module, kept, initial)
+    gone = before - {output.name for output in module.main.outputs}
+    return module, tuple(form for form in forms if form.name not in gone)
 
 
-def check_kept(options: Options, ahead: Sequence[object], refused: Mapping[str, str]) -> None:
+def check_kept(
+    source: Source, options: Options, ahead: Sequence[object], refused: Mapping[str, str]
+) -> None:
     """Refuse to keep state in a model that would have several versions, each with its own."""
-    if not options.state or (len(ahead) == 1 and isinstance(ahead[0], Version)):
+    keeps = bool(options.state or source.state)
+    if not keeps or (len(ahead) == 1 and isinstance(ahead[0], Version)):
         return
     raise one_program(refused)
 

@@ -91,6 +91,16 @@ class Boundary:
 
 
 @dataclass(frozen=True)
+class KeptState:
+    """An input that a model keeps itself, and the output that it is in the next run."""
+
+    input: str
+    output: str
+    initial: Callable[[], Array]
+    """What it is in the first run."""
+
+
+@dataclass(frozen=True)
 class HostLimits:
     """What the host allows: indices out of range (it takes the nearest), and bytes of a tensor.
 
@@ -107,6 +117,18 @@ class Remainder:
 
     graph: bytes | memoryview
     weights: bytes | memoryview
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A model of another library that a front end traces, with inputs as an example.
+
+    `dynamic_shapes` says which of their extents are dynamic, as that library takes it.
+    """
+
+    model: Any
+    inputs: Any
+    dynamic_shapes: Any = None
 
 
 class UnboundDimensionsError(UsageError):
@@ -220,6 +242,10 @@ class Source(Protocol):
     def graph(self) -> Module:
         """The whole model as graph IR of host nodes, which is not to be changed."""
 
+    @property
+    def state(self) -> tuple[KeptState, ...]:
+        """The inputs that the model keeps from run to run."""
+
     def files(self) -> list[Path]:
         """The files that the model is in; none if it is in memory."""
 
@@ -256,5 +282,20 @@ RunBody: TypeAlias = Callable[[Any, Mapping[str, Any]], Sequence[Any]]
 class FrontEnd(Protocol):
     """Something that opens one kind of source."""
 
+    @property
+    def name(self) -> str:
+        """What it is called, which is the name of its dialect, too."""
+
+    @property
+    def dialect(self) -> Any:
+        """The `Dialect` of its models, loaded when it is asked for; None if they have none."""
+
+    @property
+    def reads(self) -> str:
+        """The files that it opens, for people: `ONNX`; an empty text if it opens none."""
+
     def opens(self, source: Any) -> Source | None:
-        """The model that `source` is; None if it is of another kind."""
+        """The model that `source` is; None if it is of another kind.
+
+        Paths and bytes come as `Content`: a look at what it begins with must do to tell.
+        """

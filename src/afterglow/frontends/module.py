@@ -12,6 +12,7 @@ from afterglow.frontends.base import (
     FileDigests,
     HostLimits,
     HostRun,
+    KeptState,
     RunBody,
     Source,
     UnboundDimensionsError,
@@ -26,6 +27,10 @@ from afterglow.types.output_form import tensor_forms
 
 class ModuleFrontEnd:
     """Opens modules of the graph IR."""
+
+    name = "module"
+    dialect: None = None
+    reads = ""
 
     def opens(self, source: Any) -> Source | None:
         """A source that copies the module each time it is loaded."""
@@ -124,6 +129,11 @@ class ModuleSource:
     def digest(self, files: FileDigests) -> str | None:
         """None: a module built by hand is compiled as quickly as it would be digested."""
         return None
+
+    @property
+    def state(self) -> tuple[KeptState, ...]:
+        """None: a module has its state in it."""
+        return ()
 
     def files(self) -> list[Path]:
         """None: it is in memory."""

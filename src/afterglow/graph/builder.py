@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from afterglow.graph.function import Function
 from afterglow.graph.op import Op, result_types
+from afterglow.graph.own import own_types
 from afterglow.graph.printer import excerpt
 from afterglow.graph.value import Constant, Node, Value
 from afterglow.support.errors import CompileError, TypeRuleError
@@ -97,7 +98,7 @@ class Builder:
             raise kind(
                 f"{op.mnemonic}: {error.what}",
                 where=where + (f" ({origin})" if origin else ""),
-                excerpt=excerpt(op, operands, name),
+                excerpt=[*excerpt(op, operands, name), *error.excerpt],
                 help=error.help,
             ) from None
 
@@ -129,9 +130,14 @@ def infer_types(op: Op, operands: tuple[Value | None, ...]) -> tuple[TensorType,
         if operand is None:
             raise TypeRuleError(f"operand {name} must be given")
     try:
-        return result_types(op.infer(*(None if v is None else v.type for v in operands)))
+        infer = own_types if op.own else _inferred
+        return infer(op, [None if v is None else v.type for v in operands])
     except ExtentError as error:
         raise TypeRuleError(str(error)) from None
+
+
+def _inferred(op: Op, operands: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+    return result_types(op.infer(*operands))
 
 
 def _range(least: int, most: int) -> str:

@@ -10,9 +10,10 @@ import numpy as np
 from afterglow.graph.function import Function
 from afterglow.graph.index_check import in_range
 from afterglow.graph.op import Op
+from afterglow.graph.own import own_results
 from afterglow.graph.subgraph import Subgraph
 from afterglow.graph.value import Constant, Node, Placeholder, Value
-from afterglow.support.errors import IndexRangeError
+from afterglow.support.errors import EvaluationError, IndexRangeError
 from afterglow.types import Array, TensorType
 from afterglow.types.extent import undecided
 
@@ -56,6 +57,8 @@ def evaluate_op(
         return _evaluated(op, in_range(op, operands, unchecked=unchecked), types)
     except IndexRangeError as error:  # of this op, or of one in a body that it runs
         raise error.at_node(origin) from None
+    except EvaluationError as error:
+        raise error.at_node(origin) from error.__cause__
 
 
 def _has_body(op: Op) -> bool:
@@ -67,7 +70,7 @@ def _evaluated(
 ) -> tuple[Array, ...]:
     if not op.moves_only:
         operands = [None if x is None else _widened(x) for x in operands]
-    results = op.evaluate(*operands)
+    results = own_results(op, operands, types) if op.own else op.evaluate(*operands)
     if not isinstance(results, tuple):
         results = (results,)
     return tuple(_narrowed(result, type) for result, type in zip(results, types, strict=True))

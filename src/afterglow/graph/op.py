@@ -88,6 +88,10 @@ class Op:
     """Whether the types of its results are stated where it is applied, as no rule gives them."""
     host: ClassVar[bool] = False
     """Whether it works on strings, trees or look-up tables: the host runs it, by `evaluate`."""
+    own: ClassVar[bool] = False
+    """Whether a user declared it: what its functions return is checked, as its author may err."""
+    expands: ClassVar[bool] = False
+    """Whether it stands for its lowering, which replaces it before a graph is optimised."""
     along_axis: ClassVar[tuple[str, ...]] = ()
     """Operands that, if they are vectors, run along the op's own axis: `permuted` keeps them."""
     results_along_axis: ClassVar[bool] = False

@@ -125,6 +125,15 @@ def _numbers(tokens: TokenStream) -> list[float]:
     return numbers
 
 
+def unknown_op(tokens: TokenStream, name: str, what: str) -> ParseError:
+    """The error about an op that nobody has declared; `what` it would be here."""
+    if "::" not in name:
+        return tokens.error(f"no such {what}: {name!r}")
+    error = tokens.error(f"op {name!r} is not declared")
+    error.help = "import the file that declares it first; on the command line, --ops FILE.py"
+    return error
+
+
 class _ModuleParser:
     """Recursive descent over `dim`, `const`, `state` and `func`."""
 
@@ -281,7 +290,7 @@ class _FunctionParser:
     def _op(self, name: str) -> Op:
         cls = HostOp if name == HostOp.mnemonic else OPS.get(name)
         if cls is None:
-            raise self.tokens.error(f"no such op: {name!r}")
+            raise unknown_op(self.tokens, name, "op")
         attributes = parse_attributes(self.tokens, cls, self._subgraph)
         try:
             return cls(**attributes)

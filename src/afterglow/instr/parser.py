@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from afterglow.graph import OPS, Subgraph
 from afterglow.graph.attributes import parse_attributes, parse_pairs
-from afterglow.graph.parser import parse_type
+from afterglow.graph.parser import parse_type, unknown_op
 from afterglow.instr.buffer import Buffer, Region, row_major
 from afterglow.instr.instruction import (
     Alloc,
@@ -230,7 +230,7 @@ class _Parser:
 
     def _op(self, word: str) -> OpInstr:
         if word not in OPS:
-            raise self.tokens.error(f"no such instruction: {word!r}")
+            raise unknown_op(self.tokens, word, "instruction")
         outs: list[Buffer] = []
         ins: list[Buffer | None] = []
         scratch: list[Buffer] = []

@@ -52,7 +52,7 @@ class Einsum(Op):
         labels, result = self.labels([value.type.rank for value in operands])
         extents = _extents(labels, [value.type.shape for value in operands])
         terms = [
-            _Term(value, own).diagonal(b).without_repeats(b, extents)
+            Term(value, own).diagonal(b).without_repeats(b, extents)
             for value, own in zip(operands, labels, strict=True)
         ]
         occurrences = Counter(label for term in terms for label in term.labels)
@@ -60,7 +60,7 @@ class Einsum(Op):
         product, *others = (term.summed(b, alone) for term in terms)
         for i, other in enumerate(others):
             kept = {*result}.union(*(later.labels for later in others[i + 1 :]))
-            product = _multiply(b, product, other, kept)
+            product = multiply(b, product, other, kept)
         return product.ordered(b, result).value
 
     def labels(self, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
@@ -116,13 +116,13 @@ def _extents(labels: Sequence[Labels], shapes: Sequence[tuple[int, ...]]) -> dic
 
 
 @dataclass(frozen=True)
-class _Term:
+class Term:
     """A factor, its axes named."""
 
     value: Value
     labels: Labels
 
-    def diagonal(self, b: Builder) -> _Term:
+    def diagonal(self, b: Builder) -> Term:
         """Merge axes that have one label: what lies where their indices are equal."""
         label = next((label for label, count in Counter(self.labels).items() if count > 1), None)
         if label is None:
@@ -133,33 +133,33 @@ class _Term:
         moved = b.emit(Transpose((*others, first, second)), self.value)
         flat = b.emit(Reshape((*(shape[axis] for axis in others), extent**2)), moved)
         merged = b.emit(slice_axis(flat.type, -1, 0, extent, extent + 1), flat)
-        return _Term(merged, (*(self.labels[axis] for axis in others), label)).diagonal(b)
+        return Term(merged, (*(self.labels[axis] for axis in others), label)).diagonal(b)
 
-    def without_repeats(self, b: Builder, extents: dict[str, int]) -> _Term:
+    def without_repeats(self, b: Builder, extents: dict[str, int]) -> Term:
         """Drop axes of extent 1 that stand for more: a product broadcasts without them."""
         pairs = zip(self.labels, self.value.type.shape, strict=True)
         labels = tuple(label for label, extent in pairs if extent == extents[label])
         return self if labels == self.labels else self.reshaped(b, labels, extents)
 
-    def summed(self, b: Builder, over: set[str]) -> _Term:
+    def summed(self, b: Builder, over: set[str]) -> Term:
         """Sum over the labels that are in `over`."""
         axes = tuple(axis for axis, label in enumerate(self.labels) if label in over)
         if not axes:
             return self
         kept = tuple(label for label in self.labels if label not in over)
-        return _Term(b.emit(ReduceSum(axes, keepdims=False), self.value), kept)
+        return Term(b.emit(ReduceSum(axes, keepdims=False), self.value), kept)
 
-    def ordered(self, b: Builder, labels: Labels) -> _Term:
+    def ordered(self, b: Builder, labels: Labels) -> Term:
         """Transpose so that the axes are in this order."""
         if labels == self.labels:
             return self
         perm = tuple(self.labels.index(label) for label in labels)
-        return _Term(b.emit(Transpose(perm), self.value), labels)
+        return Term(b.emit(Transpose(perm), self.value), labels)
 
-    def reshaped(self, b: Builder, labels: Labels, extents: dict[str, int]) -> _Term:
+    def reshaped(self, b: Builder, labels: Labels, extents: dict[str, int]) -> Term:
         """Give it axes of these labels; the number of elements must be the same."""
         shape = tuple(extents[label] for label in labels)
-        return _Term(b.emit(Reshape(shape), self.value), labels)
+        return Term(b.emit(Reshape(shape), self.value), labels)
 
     def spread(self, b: Builder, labels: Labels) -> Value:
         """The value with axes of extent 1 for those of `labels` that it lacks."""
@@ -173,7 +173,7 @@ class _Term:
         return dict(zip(self.labels, self.value.type.shape, strict=True))
 
 
-def _multiply(b: Builder, lhs: _Term, rhs: _Term, kept: set[str]) -> _Term:
+def multiply(b: Builder, lhs: Term, rhs: Term, kept: set[str]) -> Term:
     """The product of two terms, summed over what both have and nobody keeps."""
     extents = lhs.extents | rhs.extents
     shared = tuple(label for label in lhs.labels if label in rhs.labels)
@@ -185,15 +185,15 @@ def _multiply(b: Builder, lhs: _Term, rhs: _Term, kept: set[str]) -> _Term:
     if not inner:
         left = lhs.ordered(b, batch + rows).spread(b, labels)
         right = rhs.ordered(b, batch + columns).spread(b, labels)
-        return _Term(b.emit(Mul(), left, right), labels)
+        return Term(b.emit(Mul(), left, right), labels)
     left, transpose_lhs = _matrices(b, lhs, batch, rows, inner)
     right, transpose_rhs = _matrices(b, rhs, batch, inner, columns)
     product = b.emit(MatMul(transpose_lhs, transpose_rhs), left, right)
-    return _Term(product, labels).reshaped(b, labels, extents)
+    return Term(product, labels).reshaped(b, labels, extents)
 
 
 def _matrices(
-    b: Builder, term: _Term, batch: Labels, rows: Labels, columns: Labels
+    b: Builder, term: Term, batch: Labels, rows: Labels, columns: Labels
 ) -> tuple[Value, bool]:
     """The term as [batch, rows, columns], or transposed if that is how its axes lie."""
     transposed = term.labels == batch + columns + rows

@@ -32,6 +32,8 @@ from afterglow.types.dtype import i8, i16, i32, i64, u8
 
 ENTRIES = 256
 """Numbers of a table: one for each byte."""
+HIGH_BITS = 31
+"""Bits below the high half of a product that is rounded twice."""
 
 
 @op("byte_table")
@@ -77,13 +79,16 @@ class Requantize(Op):
     """x multiplier / 2^shift, rounded to the nearest (halves up), plus the zero point, saturated.
 
     The multiplier and the shift are numbers, or vectors along `axis`. The product has 64 bits, in
-    which it is exact; a shift is 1 to 62.
+    which it is exact; a shift is 1 to 62. `twice`, the quotient by 2^31 is rounded so, and then its
+    own by 2^(shift - 31), with halves away from zero, as TFLite has it; a shift is then 31 to 61,
+    the first quotient has 32 bits, and what is added to it afterwards wraps around.
     """
 
     along_axis = ("multiplier", "shift")
     axis: int = -1
     zero_point: int = 0
     dtype: DType = u8
+    twice: bool = False
 
     def infer(self, x: TensorType, multiplier: TensorType, shift: TensorType) -> TensorType:
         """The shape of x, the given element type."""
@@ -98,10 +103,10 @@ class Requantize(Op):
     def evaluate(self, x: Array, multiplier: Array, shift: Array) -> Array:
         """As it is written, in 64 bits."""
         factors, shifts = (self._spread(x, part).astype(np.int64) for part in (multiplier, shift))
-        halves = np.left_shift(np.int64(1), shifts - 1)
-        rounded = np.right_shift(x.astype(np.int64) * factors + halves, shifts)
+        product = x.astype(np.int64) * factors
+        rounded = (_rounded_twice if self.twice else _rounded)(product, shifts)
         limits = np.iinfo(self.dtype.numpy)
-        shifted = np.clip(rounded + self.zero_point, limits.min, limits.max)
+        shifted = np.clip(rounded + rounded.dtype.type(self.zero_point), limits.min, limits.max)
         return np.asarray(shifted.astype(self.dtype.numpy))
 
     def lower(self, b: Builder, x: Value, multiplier: Value, shift: Value) -> Value:
@@ -110,11 +115,10 @@ class Requantize(Op):
         factors, shifts = (
             b.emit(Cast(i64), self._emit_spread(b, x, part)) for part in (multiplier, shift)
         )
-        one = scalar(b, 1, wide)
-        halves = b.emit(ShiftLeft(), one, b.emit(Sub(), shifts, one))
-        total = b.emit(Add(), b.emit(Mul(), wide, factors), halves)
-        rounded = b.emit(ShiftRight(), total, shifts)
-        shifted = b.emit(Add(), rounded, scalar(b, self.zero_point, wide))
+        product = b.emit(Mul(), wide, factors)
+        rounding = _emit_rounded_twice if self.twice else _emit_rounded
+        rounded = rounding(b, product, shifts)
+        shifted = b.emit(Add(), rounded, scalar(b, self.zero_point, rounded))
         limits = np.iinfo(self.dtype.numpy)
         return b.emit(Cast(self.dtype), b.emit(Clip(limits.min, limits.max), shifted))
 
@@ -142,6 +146,38 @@ class Requantize(Op):
         if not part.type.rank:
             return part
         return emit_along(b, part, normal_axis(self.axis, x.type), x.type.rank)
+
+
+def _rounded(x: Array, shifts: Array) -> Array:
+    """x / 2^shift, rounded to the nearest, halves up."""
+    return np.asarray(np.right_shift(x + np.left_shift(np.int64(1), shifts - 1), shifts))
+
+
+def _rounded_twice(x: Array, shifts: Array) -> Array:
+    """x / 2^31, rounded so, and what of the shift is left, with halves away from zero."""
+    high, rest = _rounded(x, np.asarray(HIGH_BITS)), shifts - HIGH_BITS
+    halves = (np.left_shift(np.int64(1), rest) - (high < 0)) >> 1
+    return np.asarray(np.right_shift((high + halves).astype(np.int32), rest.astype(np.int32)))
+
+
+def _emit_rounded(b: Builder, x: Value, shifts: Value) -> Value:
+    """As `_rounded`, from primitive ops."""
+    one = scalar(b, 1, x)
+    halves = b.emit(ShiftLeft(), one, b.emit(Sub(), shifts, one))
+    return b.emit(ShiftRight(), b.emit(Add(), x, halves), shifts)
+
+
+def _emit_rounded_twice(b: Builder, x: Value, shifts: Value) -> Value:
+    """As `_rounded_twice`, from primitive ops, in 32 bits."""
+    bits = scalar(b, HIGH_BITS, x)
+    high = b.emit(Cast(i32), _emit_rounded(b, x, bits))
+    rest = b.emit(Cast(i32), b.emit(Sub(), shifts, bits))
+    one, sign_bit = scalar(b, 1, high), scalar(b, i32.bits - 1, high)
+    unit = b.emit(ShiftLeft(), one, rest)
+    # 2^rest / 2 for what is not negative, and one less for the rest; none if nothing is shifted.
+    signed = b.emit(Add(), unit, b.emit(ShiftRight(), high, sign_bit))
+    halves = b.emit(ShiftRight(), signed, one)
+    return b.emit(ShiftRight(), b.emit(Add(), high, halves), rest)
 
 
 @op("integer_sqrt")

@@ -114,6 +114,15 @@ class TrainingError(AfterglowError):
     """A training run cannot go on: what it computes is no number any more."""
 
 
+class EvaluationError(AfterglowError):
+    """An op of a user's own failed, or did not return what its type rule says."""
+
+    def at_node(self, node: str) -> EvaluationError:
+        """The same error, about a node of the model."""
+        self.where = self.where or (f"in node {node!r}" if node else "")
+        return self
+
+
 class AfterglowWarning(UserWarning):
     """A problem that does not stop a model from running."""
 

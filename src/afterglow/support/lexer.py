@@ -16,7 +16,7 @@ _TOKEN = re.compile(
     | (?P<name>[%@](?:{PLAIN_NAME}|"(?:[^"\\\n]|\\.)*"))
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<number>-?(?:\d+(?:\.(?!\.)\d*)?(?:[eE][+-]?\d+)?|inf\b|nan\b))
-    | (?P<word>[A-Za-z_][A-Za-z0-9_\-]*)
+    | (?P<word>[A-Za-z_][A-Za-z0-9_\-]*(?:::[A-Za-z_][A-Za-z0-9_]*)?)
     | (?P<mark>//|\.\.|[{{}}()\[\]=,:;?*+%\-])
     """,
     re.VERBOSE,

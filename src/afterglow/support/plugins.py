@@ -9,7 +9,8 @@ from typing import Any
 from afterglow.support.errors import UsageError
 
 BACKENDS, DEVICES = "afterglow.backends", "afterglow.devices"
-"""Groups of entry points: each is a `BackendFactory`, or a `Device`."""
+FRONT_ENDS = "afterglow.frontends"
+"""Groups of entry points: each is a `BackendFactory`, a `Device` or a `FrontEnd`."""
 _ADDED: dict[tuple[str, str], Any] = {}
 """What was added in this process, by group and name."""
 

@@ -7,6 +7,7 @@ file outside of the model's folder. So it is checked before anything is read.
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import stat
 from io import BufferedReader
@@ -26,6 +27,14 @@ def open_regular(path: Path) -> BufferedReader:
         os.close(descriptor)
         raise
     return os.fdopen(descriptor, "rb")
+
+
+def map_file(path: Path) -> memoryview:
+    """The bytes of a file: read as they are used, and shared with whoever else reads it."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def check_regular(path: Path, mode: int) -> None:

@@ -7,22 +7,57 @@ the largest extent, so that what is filled stays where it is, and a run writes b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
-from afterglow.graph import Module
+import numpy as np
+
+from afterglow.graph import Builder, Module, Value
 from afterglow.graph.function import Output
 from afterglow.graph.value import Placeholder
+from afterglow.ops.elementwise import Where
 from afterglow.ops.growing import grow_in_place
 from afterglow.support.errors import UsageError
-from afterglow.types import FillLevel
+from afterglow.types import Array, FillLevel, TensorType
+from afterglow.types.dtype import boolean
 from afterglow.types.extent import RangedExtent, largest, ranged, smallest
 
 
-def keep_state(module: Module, kept: Mapping[str, str]) -> None:
-    """Make state of inputs by name, each with the output that it has in the next run, in place."""
+def keep_state(
+    module: Module, kept: Mapping[str, str], initial: Mapping[str, Array] | None = None
+) -> None:
+    """Make state of inputs by name, each with the output that it has in the next run, in place.
+
+    `initial` are values that inputs have in the first run; others are zeros, or empty.
+    """
     inputs = {value.name: value for value in module.main.inputs}
     outputs = {output.name: output for output in module.main.outputs}
+    first = _First(module, initial or {})
     for taken, returned in state_pairs(kept, [*inputs], [*outputs]):
-        _keep(module, inputs[taken], outputs[returned])
+        _keep(module, inputs[taken], outputs[returned], first)
+
+
+class _First:
+    """What states are in the first run, if not the zeros that memory begins with."""
+
+    def __init__(self, module: Module, initial: Mapping[str, Array]) -> None:
+        self.module = module
+        self.initial = {name: array for name, array in initial.items() if array.any()}
+
+    @cached_property
+    def _started(self) -> Placeholder:
+        """State that says whether there was a run before."""
+        started = self.module.state("started", TensorType(boolean, ()))
+        self.module.main.update(started, self.module.constant("started", np.array(True)))
+        return started
+
+    def value(self, state: Placeholder, name: str) -> Value:
+        """What is read of the state that an input of this name was."""
+        if name not in self.initial:
+            return state
+        main = self.module.main
+        constant = self.module.constant(name, self.initial[name])
+        b = Builder(main, before=next(iter(main.nodes), None), name=f"{name}.now")
+        return b.emit(Where(), self._started, state, constant)
 
 
 def state_pairs(
@@ -54,14 +89,14 @@ def _check_name(kind: str, name: str, known: Sequence[str]) -> None:
         )
 
 
-def _keep(module: Module, taken: Placeholder, returned: Output) -> None:
+def _keep(module: Module, taken: Placeholder, returned: Output, first: _First) -> None:
     main = module.main
     main.outputs.remove(returned)
     main.inputs.remove(taken)
     old, new = taken.type, returned.value.type
     if old == new and not old.is_ranged:
         state = module.state(taken.name, old)
-        main.replace(taken, state)
+        main.replace(taken, first.value(state, taken.name))
         main.update(state, returned.value)
         return
     axis = _growing_axis(taken, returned)

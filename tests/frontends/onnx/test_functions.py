@@ -11,7 +11,7 @@ from onnxruntime import InferenceSession
 
 from afterglow.frontends.onnx import import_onnx
 from afterglow.frontends.onnx import schema as schemas
-from afterglow.frontends.onnx.registry import IMPORTERS
+from afterglow.frontends.onnx.registry import ONNX
 from afterglow.graph import print_function, run_function, verify_module
 from afterglow.graph.function import Function
 from afterglow.types import Array
@@ -178,7 +178,7 @@ EXPANDED = {
 def test_functions_of_the_standard_stand_in_for_importers(
     op_type: str, version: int, attributes: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(IMPORTERS, ("", op_type), raising=False)
+    monkeypatch.delitem(ONNX.importers, ("", op_type), raising=False)
     schema = schemas.find_schema("", op_type, version)
     operands = ["x", "w"][: schema.min_input]
     made = model(

@@ -11,6 +11,7 @@ from afterglow.backends.pointwise.vocabulary import (
     add_saturating,
     clamp,
     convert,
+    high_product,
     look_up,
     nearest_integer,
     nearest_integers,
@@ -18,7 +19,7 @@ from afterglow.backends.pointwise.vocabulary import (
     select,
 )
 from afterglow.ops.conversion import Cast
-from afterglow.ops.fixed_point import ByteTable, IntegerSqrt, Requantize, root_bits
+from afterglow.ops.fixed_point import HIGH_BITS, ByteTable, IntegerSqrt, Requantize, root_bits
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.types.dtype import DType, f32, f64, i16, i32, i64, u8
 
@@ -86,10 +87,21 @@ def byte_table(op: ByteTable, x: Value) -> Value:
 @expression(Requantize)
 def requantize(op: Requantize, x: Value, multiplier: Value, shift: Value) -> Value:
     """x multiplier / 2^shift in 64 bits; multiplier and shift are broadcast already."""
+    if op.twice:
+        return _requantized_twice(op, x, multiplier, shift)
     shifts = convert(shift, i64)
     halves = shifts.like(1) << (shifts - 1)
     rounded = (convert(x, i64) * convert(multiplier, i64) + halves) >> shifts
     return convert(clamp(rounded + op.zero_point, *op.dtype.limits), op.dtype)
+
+
+def _requantized_twice(op: Requantize, x: Value, multiplier: Value, shift: Value) -> Value:
+    """Only the product has 64 bits: the half that is added is one less for what is negative."""
+    high = high_product(x, multiplier)
+    rest = shift - HIGH_BITS
+    halves = ((rest.like(1) << rest) + (high >> (i32.bits - 1))) >> 1
+    rounded = ((high + halves) >> rest) + op.zero_point
+    return convert(rounded, op.dtype, saturate=True)
 
 
 @expression(IntegerSqrt)

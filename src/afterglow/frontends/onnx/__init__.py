@@ -4,15 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from afterglow.frontends.base import NeedsValuesError, UnboundDimensionsError
-from afterglow.frontends.onnx import contrib, importers, ml
-from afterglow.frontends.onnx.binding import Binding, NamedExtents
-from afterglow.frontends.onnx.importer import ModelImporter
-from afterglow.frontends.onnx.signature import (
+from afterglow.frontends.definition.binding import Binding, NamedExtents
+from afterglow.frontends.definition.importer import ModelImporter
+from afterglow.frontends.definition.signature import (
     Parameter,
     ParameterKind,
     Signature,
     model_signature,
 )
+from afterglow.frontends.onnx import contrib, importers, ml
 
 if TYPE_CHECKING:
     from afterglow.frontends.onnx.reader import ModelFile, read_model

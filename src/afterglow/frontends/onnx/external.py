@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 from pathlib import Path
 
 from onnx import TensorProto
 
-from afterglow.frontends.onnx.problems import DataFileError
+from afterglow.frontends.definition.problems import DataFileError
 from afterglow.frontends.onnx.wire import OWN_FILE
 from afterglow.support.errors import ModelError
-from afterglow.support.regular_file import open_regular, path_inside
+from afterglow.support.regular_file import map_file, path_inside
 
 _MOST_DIGITS = 19
 """Digits of the longest file that there can be."""
@@ -56,14 +54,6 @@ class DataFiles:
         if path is None:
             raise ModelError(f"its data are outside of the model's folder, in {_shown(location)}")
         return path
-
-
-def map_file(path: Path) -> memoryview:
-    """The bytes of a file: read as they are used, and shared with whoever else reads it."""
-    with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
-            return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _mapped(path: Path, location: str) -> memoryview:

@@ -12,17 +12,18 @@ from typing import TypeAlias
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 
-from afterglow.frontends.onnx.definition import ModelDef
-from afterglow.frontends.onnx.external import DataFiles, map_file
-from afterglow.frontends.onnx.rows import proto_graphs, with_rows
+from afterglow.frontends.content import Content
+from afterglow.frontends.definition.model import ModelDef
+from afterglow.frontends.definition.rows import proto_graphs, with_rows
+from afterglow.frontends.onnx.external import DataFiles
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
 from afterglow.frontends.onnx.translate import translate_model
 from afterglow.frontends.onnx.wire import OWN_FILE, without_weights
 from afterglow.support.container import is_container
-from afterglow.support.errors import AfterglowError, ModelError, UsageError, warn
+from afterglow.support.errors import ModelError, UsageError, warn
 from afterglow.types import Array
 
-ModelSource: TypeAlias = "str | Path | bytes | onnx.ModelProto"
+ModelSource: TypeAlias = "str | Path | bytes | Content | onnx.ModelProto"
 
 _ZIP = b"PK\x03\x04"
 
@@ -70,24 +71,18 @@ def read_model(source: ModelSource) -> ModelFile:
     match source:
         case onnx.ModelProto():
             return _checked(source, DataFiles(memoryview(b""), None))
-        case bytes():
-            return _parse(memoryview(source), None)
-        case str() | Path():
-            return _read_file(Path(source))
+        case Content():
+            return _read(source)
+        case bytes() | str() | Path():
+            return _read(Content.of(source))
     raise UsageError(f"a model is a path, bytes or an onnx.ModelProto, not {type(source).__name__}")
 
 
-def _read_file(path: Path) -> ModelFile:
-    try:
-        data = map_file(path)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"cannot read the model: {reason.lower()}", where=f"in {path}") from None
-    try:
-        return _parse(data, path.parent)
-    except AfterglowError as error:
-        error.where = f"{error.where} of {path}" if error.where else f"in {path}"
-        raise
+def _read(content: Content) -> ModelFile:
+    with content.located():
+        if content.is_folder:
+            raise UsageError("cannot read the model: is a directory")
+        return _parse(content.data, None if content.path is None else content.path.parent)
 
 
 def _parse(data: memoryview, folder: Path | None) -> ModelFile:

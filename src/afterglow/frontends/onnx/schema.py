@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 import onnx
 from onnx import defs, helper, numpy_helper
 
-from afterglow.frontends.onnx.context import (
+from afterglow.frontends.definition.context import (
     Imported,
     KnownMap,
     NodeContext,
     RowMaps,
     StaticSequence,
 )
-from afterglow.frontends.onnx.definition import (
+from afterglow.frontends.definition.model import (
     AttributeDef,
     AttributeKind,
     FunctionDef,
@@ -25,7 +25,7 @@ from afterglow.frontends.onnx.definition import (
     NodeDef,
 )
 from afterglow.frontends.onnx.elements import ONNX_OF_DTYPE
-from afterglow.frontends.onnx.frame import normal_domain, shown_domain
+from afterglow.frontends.onnx.registry import normal_domain, shown_domain
 from afterglow.frontends.onnx.translate import translate_attribute, translate_function
 from afterglow.graph import Value
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
@@ -62,7 +62,7 @@ def missing_op(domain: str, op_type: str, opset: int) -> AfterglowError:
         return ModelError(f"{shown_domain(domain)} version {opset} has no such op")
     return UnsupportedError(
         f"this op is not supported; its domain is {domain!r}",
-        help="add it to the model as a function, or replace it by standard ops",
+        help="declare it with ag.op, add it to the model as a function, or replace it",
     )
 
 

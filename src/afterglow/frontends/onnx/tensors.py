@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from afterglow.frontends.definition.limits import MOST_BYTES, MOST_GROWTH, check_rank
 from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.external import DataFiles
-from afterglow.frontends.onnx.limits import MOST_BYTES, MOST_GROWTH, check_rank
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind

@@ -1,8 +1,8 @@
-"""From protobuf to plain values: an ONNX model as `definition.py` has it."""
+"""From protobuf to plain values: an ONNX model as `definition/model.py` has it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 from onnx import AttributeProto
 
-from afterglow.frontends.onnx.definition import (
+from afterglow.frontends.definition.model import (
     AttributeDef,
     AttributeKind,
     DeclaredExtent,
@@ -22,8 +22,12 @@ from afterglow.frontends.onnx.definition import (
     TypeDef,
     ValueDef,
 )
+from afterglow.frontends.onnx.elements import DTYPE_OF_ONNX, dtype_of
 from afterglow.frontends.onnx.external import DataFiles
+from afterglow.frontends.onnx.registry import ONNX, normal_domain
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
+from afterglow.support.errors import AfterglowError
+from afterglow.types import TensorType
 
 _NAMELESS = ("", "?")
 """How exporters spell a dynamic dimension without a name; several may have several extents."""
@@ -48,10 +52,12 @@ def translate_model(
     """A model; its tensors are read from the files when someone asks for their elements."""
     translator = _Translator(files)
     return ModelDef(
-        translator.graph(proto.graph),
+        ONNX,
+        translator.main(proto.graph),
         tuple(map(translator.function, proto.functions)),
-        tuple((entry.domain, entry.version) for entry in proto.opset_import),
+        _opsets(proto.opset_import),
         proto.ir_version,
+        " ".join(filter(None, map(_text, (proto.producer_name, proto.producer_version)))),
         warn,
     )
 
@@ -72,6 +78,12 @@ class _Translator:
     def __init__(self, files: DataFiles) -> None:
         self.files = files
 
+    def main(self, proto: onnx.GraphProto) -> GraphDef:
+        """The main graph, whose inputs and outputs are the model's."""
+        inputs = tuple(_declared(info, "input") for info in proto.input)
+        outputs = tuple(_declared(info, "output") for info in proto.output)
+        return replace(self.graph(proto), input=inputs, output=outputs)
+
     def graph(self, proto: onnx.GraphProto) -> GraphDef:
         sparse = proto.sparse_initializer
         return GraphDef(
@@ -86,20 +98,20 @@ class _Translator:
     def function(self, proto: onnx.FunctionProto) -> FunctionDef:
         return FunctionDef(
             proto.name,
-            proto.domain,
+            normal_domain(proto.domain),
             proto.overload,
             tuple(proto.input),
             tuple(proto.output),
             tuple(map(self.node, proto.node)),
             {attribute.name: self.attribute(attribute) for attribute in proto.attribute_proto},
-            tuple((entry.domain, entry.version) for entry in proto.opset_import),
+            _opsets(proto.opset_import),
         )
 
     def node(self, proto: onnx.NodeProto) -> NodeDef:
         attributes = {attribute.name: self.attribute(attribute) for attribute in proto.attribute}
         return NodeDef(
             proto.op_type,
-            proto.domain,
+            normal_domain(proto.domain),
             proto.name,
             tuple(proto.input),
             tuple(proto.output),
@@ -132,14 +144,37 @@ class _Translator:
 
     def tensor(self, proto: onnx.TensorProto) -> TensorDef:
         place = "" if not proto.external_data else str(proto)
-        return TensorDef(proto.name, partial(tensor_array, proto, self.files), place)
+        read = partial(tensor_array, proto, self.files)
+        return TensorDef(proto.name, read, place, _tensor_type(proto))
 
     def sparse_tensor(self, proto: onnx.SparseTensorProto) -> TensorDef:
         return TensorDef(proto.values.name, partial(dense_array, proto, self.files))
 
 
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+def _text(data: bytes | str) -> str:
+    """A text; protobuf gives bytes where it is none in UTF-8."""
+    return data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+
+
+def _tensor_type(proto: onnx.TensorProto) -> TensorType | None:
+    """What a tensor says that it is, if it can be that."""
+    dtype, shape = DTYPE_OF_ONNX.get(proto.data_type), tuple(proto.dims)
+    return None if dtype is None or any(n < 0 for n in shape) else TensorType(dtype, shape)
+
+
+def _opsets(entries: Iterable[onnx.OperatorSetIdProto]) -> tuple[tuple[str, int], ...]:
+    return tuple((normal_domain(entry.domain), entry.version) for entry in entries)
+
+
+def _declared(info: onnx.ValueInfoProto, role: str) -> ValueDef:
+    """An input or output of the model, whose element type must be one that there is."""
+    number = info.type.tensor_type.elem_type
+    if info.type.WhichOneof("value") == "tensor_type" and (number or role == "input"):
+        try:
+            dtype_of(number)
+        except AfterglowError as error:
+            raise type(error)(f"{role} {info.name!r}: {error.what}") from None
+    return _value(info)
 
 
 def _value(info: onnx.ValueInfoProto) -> ValueDef:
@@ -150,7 +185,7 @@ def _value(info: onnx.ValueInfoProto) -> ValueDef:
         return ValueDef(info.name, TypeDef(kind.removesuffix("_type")))
     type = info.type.tensor_type
     shape = tuple(map(_extent, type.shape.dim)) if type.HasField("shape") else None
-    return ValueDef(info.name, TypeDef("tensor", type.elem_type, shape))
+    return ValueDef(info.name, TypeDef("tensor", DTYPE_OF_ONNX.get(type.elem_type), shape))
 
 
 def _inner_type(info: onnx.ValueInfoProto) -> TypeDef | None:

@@ -17,6 +17,7 @@ from afterglow.report.bench.engine_process.serve import FEED, RESULTS
 from afterglow.report.bench.engines import how_to_install
 from afterglow.report.bench.measurement import Measurement
 from afterglow.report.bench.process import EngineError, EngineProcess, MissingError
+from afterglow.support.own_ops import own_op_files
 from afterglow.types import Array
 from afterglow.types.extent import Dim
 
@@ -128,6 +129,7 @@ class _Run:
             "shapes": {key: array.shape for key, array in plan.feed.items()},
             "kinds": {key: array.dtype.name for key, array in plan.feed.items()},
             "options": dict(plan.options),
+            "ops": own_op_files() if name == OURS else [],
             "ranges": {n: (dim.low, dim.high, dim.step) for n, dim in plan.ranges.items()},
         }
 

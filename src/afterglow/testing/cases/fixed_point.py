@@ -36,6 +36,15 @@ def _ties(op: Requantize) -> Case:
     return case(op, i32(12), i32(), i32(), given=given)
 
 
+def _twice(op: Requantize) -> Case:
+    """A case whose first rounding decides the second, with halves of both signs and extremes."""
+    x = np.concatenate((_TIES, [7, -7, 1023, -1023, 2**31 - 1, -(2**31), -(2**31) + 1]))
+    multiplier = np.array([2**30, 2**31 - 1, 2**30, 1518500250], np.int32)
+    shift = np.array([31, 31, 33, 61], np.int32)
+    given = {0: np.repeat(x[:, None], 4, 1).astype(np.int32), 1: multiplier, 2: shift}
+    return case(op, i32(len(x), 4), i32(4), i32(4), given=given)
+
+
 CASES = [
     case(ByteTable(_BYTES), u8(ENTRIES), given={0: _ALL}),
     case(ByteTable(_SIGNED, d.i8), u8(3, 70), low=0, high=255),
@@ -52,6 +61,10 @@ CASES = [
     _ties(Requantize(zero_point=100)),
     _ties(Requantize(dtype=d.i32)),
     _case(Requantize(zero_point=3, dtype=d.i16), i32(3, 7)),
+    _case(Requantize(zero_point=-4, dtype=d.i8, twice=True), i32(5, 3, 20), 20),
+    _twice(Requantize(zero_point=100, twice=True)),
+    _twice(Requantize(dtype=d.i32, twice=True)),
+    _twice(Requantize(zero_point=-3, dtype=d.i32, twice=True)),
     case(IntegerSqrt(), i32(10), given={0: _SQUARES.astype(np.int32)}),
     case(IntegerSqrt(), i64(10), given={0: _SQUARES}),
     case(IntegerSqrt(), i64(4), given={0: _LARGE_SQUARES}),

@@ -9,6 +9,7 @@ from time import perf_counter
 
 from afterglow.backends.capabilities import Choice, PlanProgram
 from afterglow.backends.cpu.codegen.build import build
+from afterglow.backends.cpu.codegen.generate import HOST, WHOLE_ON_HOST
 from afterglow.backends.cpu.codegen.planner import Planner
 from afterglow.backends.cpu.codegen.write import symbol_of
 from afterglow.backends.cpu.llvm.compile import Compile
@@ -40,7 +41,7 @@ def choices_of(program: Program, planner: Planner) -> list[Choice]:
             continue
         if job.key not in found:
             plans = planner.estimated(step, exact=step in sensitive)
-            if not plans:
+            if not plans or plans[0] in (HOST, WHOLE_ON_HOST):
                 continue
             found[job.key] = Choice(job.key, symbol_of(job, plans[0]), job.anchor, plans)
         found[job.key].places.append(place)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.common.linear import multiply
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT, plus
 from afterglow.frontends.onnx.importers.attention import merge_heads, rotate_any, split_heads
-from afterglow.frontends.onnx.importers.conversion import as_dtype
-from afterglow.frontends.onnx.importers.linear import above_zero_point, multiply
+from afterglow.frontends.onnx.importers.linear import above_zero_point
 from afterglow.frontends.onnx.importers.quantization import rescale
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value

@@ -9,10 +9,10 @@ from functools import reduce
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT
 from afterglow.frontends.onnx.importers.attention import Rotation, merge_heads, rotate, split_heads
-from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import attention_scores as att

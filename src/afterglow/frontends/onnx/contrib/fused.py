@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.importers.convolution import convolve
 from afterglow.frontends.onnx.importers.normalization import rms_normalize
 from afterglow.frontends.onnx.registry import onnx_op

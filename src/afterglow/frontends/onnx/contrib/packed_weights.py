@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.common.quantization import dequantize
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT, plus
-from afterglow.frontends.onnx.importers.quantization import dequantize
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.indexing import Gather

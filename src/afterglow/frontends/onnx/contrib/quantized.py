@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.common.layout import to_channels_first, to_channels_last
+from afterglow.frontends.common.linear import multiply
+from afterglow.frontends.common.quantization import dequantize, quantize
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT, embed_layer_norm, plus
-from afterglow.frontends.onnx.importers.conversion import as_dtype
 from afterglow.frontends.onnx.importers.convolution import qlinear_conv
-from afterglow.frontends.onnx.importers.layout import to_channels_first, to_channels_last
-from afterglow.frontends.onnx.importers.linear import above_zero_point, multiply
+from afterglow.frontends.onnx.importers.linear import above_zero_point
 from afterglow.frontends.onnx.importers.quantization import (
-    dequantize,
     dequantize_linear,
     dynamic_quantize,
-    quantize,
     quantize_linear,
     rescale,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT
 from afterglow.frontends.onnx.importers.text import text_table
 from afterglow.frontends.onnx.registry import onnx_op

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Op, Value
 from afterglow.ops import activation as a

@@ -15,18 +15,18 @@ from itertools import count
 import numpy as np
 
 from afterglow.frontends.base import NeedsValuesError
-from afterglow.frontends.onnx.context import Imported, NodeContext
-from afterglow.frontends.onnx.driven import drive_branch, drive_loop, no_parts
-from afterglow.frontends.onnx.importers.growing_loops import LoopGrowth, steps_between
-from afterglow.frontends.onnx.problems import (
+from afterglow.frontends.definition.context import Imported, NodeContext
+from afterglow.frontends.definition.driven import drive_branch, drive_loop, no_parts
+from afterglow.frontends.definition.problems import (
     ChangesTypesError,
     GrowsError,
     NeedsInliningError,
     Problem,
     ProblemsError,
 )
+from afterglow.frontends.definition.symbolic import whole
+from afterglow.frontends.onnx.importers.growing_loops import LoopGrowth, steps_between
 from afterglow.frontends.onnx.registry import Results, onnx_op
-from afterglow.frontends.onnx.symbolic import whole
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.ops.control import If, Loop, Scan
 from afterglow.ops.elementwise import Add

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.elements import dtype_named
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
@@ -10,11 +10,6 @@ from afterglow.ops.conversion import Cast, PowerRounding
 from afterglow.types import DType
 
 _ROUNDINGS = {rounding.value: rounding for rounding in PowerRounding}
-
-
-def as_dtype(n: NodeContext, x: Value, dtype: DType) -> Value:
-    """`x` as elements of a type: itself if it holds them already."""
-    return x if x.type.dtype is dtype else n.emit(Cast(dtype), x)
 
 
 @onnx_op("Cast")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.layout import to_channels_first, to_channels_last
+from afterglow.frontends.common.layout import to_channels_first, to_channels_last
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.importers.linear import above_zero_point, dequantized, requantized
 from afterglow.frontends.onnx.importers.windows import given_windows, read_windows, split_pads
 from afterglow.frontends.onnx.registry import onnx_op

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.support.errors import ModelError

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.layout import to_channels_first, to_channels_last
+from afterglow.frontends.common.boxes import choose_boxes
+from afterglow.frontends.common.layout import to_channels_first, to_channels_last
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.conversion import Cast
@@ -63,7 +62,7 @@ def non_max_suppression(n: NodeContext) -> Value:
     chosen = [
         (image, kind, box)
         for image, kind in np.ndindex(*scores.shape[:2])
-        for box in _choose(corners[image], scores[image, kind], int(most), overlap, least)
+        for box in choose_boxes(corners[image], scores[image, kind], int(most), overlap, least)
     ]
     return n.constant(np.array(chosen, np.int64).reshape(-1, 3))
 
@@ -74,24 +73,3 @@ def _corners(boxes: Array, centred: bool) -> Array:
     if centred:
         first, second = first - second / 2, first + second / 2
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=-1)
-
-
-def _choose(boxes: Array, scores: Array, most: int, overlap: float, least: float) -> Iterator[int]:
-    """At most `most` boxes with a score above `least`, best first, none like a better one."""
-    order = np.argsort(-scores, kind="stable")
-    order = order[scores[order] > least]
-    for _ in range(most):
-        if not len(order):
-            return
-        best, order = order[0], order[1:]
-        yield int(best)
-        order = order[_overlap(boxes[best], boxes[order]) <= overlap]
-
-
-def _overlap(box: Array, others: Array) -> Array:
-    """The area that `box` shares with each other box, as a part of what both cover together."""
-    low = np.maximum(box[:2], others[:, :2])
-    high = np.minimum(box[2:], others[:, 2:])
-    shared = np.maximum(0, high - low).prod(axis=1)
-    total = (box[2:] - box[:2]).prod() + (others[:, 2:] - others[:, :2]).prod(axis=1) - shared
-    return np.where(shared > 0, shared / np.where(total > 0, total, 1), 0)

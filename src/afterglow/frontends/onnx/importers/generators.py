@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.common.movement import integer_constant
+from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.definition.limits import check_table
 from afterglow.frontends.onnx.importers.moving import moving_range
-from afterglow.frontends.onnx.limits import check_table
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.conversion import Cast
@@ -43,13 +44,6 @@ _PLAIN_READERS: dict[str, Callable[[NodeContext, str], object]] = {
     "value_string": NodeContext.text,
     "value_strings": NodeContext.texts,
 }
-
-
-def integer_constant(n: NodeContext, number: int) -> Value:
-    """A rank-0 i64, which may be a ranged extent."""
-    if not i64.limits[0] <= number <= i64.limits[1]:
-        raise ModelError(f"{number} does not fit into 64 bits")
-    return n.integers_of((number,), ())
 
 
 @onnx_op("Constant")

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.problems import ChangesTypesError
+from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.definition.problems import ChangesTypesError
 from afterglow.graph import Function, Value
 from afterglow.graph.function import Output
 from afterglow.ops.fill import Fill

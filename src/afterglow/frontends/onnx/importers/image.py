@@ -9,25 +9,25 @@ from typing import TypeVar
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.layout import to_channels_first, to_channels_last
+from afterglow.frontends.common.images import (
+    affine_grid_of,
+    image_of_columns,
+    resample,
+    scale_of,
+)
+from afterglow.frontends.common.layout import to_channels_first, to_channels_last
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.importers.windows import given_windows
-from afterglow.frontends.onnx.limits import check_resampled
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
-from afterglow.ops.conversion import Cast
-from afterglow.ops.convolution import ConvTranspose
-from afterglow.ops.elementwise import Add, Mul, scalar
 from afterglow.ops.grid_sample import GridSample
 from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
-from afterglow.ops.indexing import Iota
-from afterglow.ops.movement import Pad, Reshape, Slice, Tile, slice_axis
+from afterglow.ops.movement import Pad, Slice
 from afterglow.ops.rules import normal_axis
 from afterglow.ops.sampling import Border
 from afterglow.support.errors import ModelError
 from afterglow.types import Array
-from afterglow.types.dtype import i64
-from afterglow.types.extent import is_ranged, largest, smallest, undecided
+from afterglow.types.extent import is_ranged, largest, undecided
 
 NumbersT = TypeVar("NumbersT", Array, tuple[int, ...])
 
@@ -54,7 +54,6 @@ _INTERPOLATION = {
 }
 _MOST_DENOMINATOR = 2**12
 """Scales up to this denominator times extents are exact in single precision."""
-_TAPS = {Interpolation.NEAREST: 1, Interpolation.LINEAR: 2, Interpolation.CUBIC: 4}
 _SAMPLING = {**_INTERPOLATION, "bicubic": Interpolation.CUBIC}
 _BORDERS = {"zeros": Border.ZEROS, "border": Border.EDGE, "reflection": Border.REFLECT}
 
@@ -83,7 +82,7 @@ def upsample(n: NodeContext) -> Value:
             coordinates=Coordinates.ASYMMETRIC,
             rounding=rounding,
         )
-        x = _resample(n, x, op)
+        x = resample(n, x, op)
     return x
 
 
@@ -93,7 +92,7 @@ def resize(n: NodeContext) -> Value:
     axes = _axes(n)
     sizes, scales = _sizes_and_scales(n, axes)
     coordinates = n.choice("coordinate_transformation_mode", _COORDINATES, "half_pixel")
-    return _resample(
+    return resample(
         n,
         n[0],
         Resize(
@@ -115,19 +114,6 @@ def _interpolation(n: NodeContext) -> Interpolation:
     return n.choice("mode", _INTERPOLATION, "nearest")
 
 
-def _resample(n: NodeContext, x: Value, op: Resize) -> Value:
-    """Channels last where batch and channels stay as they are."""
-    rank, axes = x.type.rank, op.resized_axes(x.type.shape)
-    if not axes:
-        return x
-    for axis in axes:
-        check_resampled(op.sizes[axis] * _TAPS[op.mode])
-    if rank < 3 or min(axes) < 2:
-        return n.emit(op, x)
-    last = op.permuted((0, *range(2, rank), 1))
-    return to_channels_first(n, n.emit(last, to_channels_last(n, x)))
-
-
 def _scaled(shape: tuple[int, ...], scales: Array) -> tuple[int, ...]:
     """Extents times scales, rounded down; in float32, as ONNX's shape inference does."""
     if not np.isfinite(_for_axes(scales, shape)).all():
@@ -147,17 +133,6 @@ def _multiple(extent: int, scale: float) -> int:
     if ratio.denominator > _MOST_DENOMINATOR:
         raise undecided(f"{extent} * {scale}, rounded to single precision,", extent)
     return extent * ratio.numerator // ratio.denominator
-
-
-def _scale(size: int, extent: int) -> float:
-    """How much an axis is scaled; 0, for what it is in a run, if that depends on extents."""
-    if not is_ranged(size) and not is_ranged(extent):
-        return size / extent if extent else 1.0
-    for larger, smaller, power in ((size, extent, 1), (extent, size, -1)):
-        times = larger // smaller if smallest(smaller) > 0 else smaller
-        if not is_ranged(times) and smaller * times == larger:
-            return float(times) ** power
-    return 0.0
 
 
 def _axes(n: NodeContext) -> list[int]:
@@ -190,7 +165,7 @@ def _sizes_and_scales(n: NodeContext, axes: list[int]) -> tuple[tuple[int, ...],
     sizes = [*shape]
     for axis, size in zip(axes, _for_axes(n.known_extents(3), axes), strict=True):
         sizes[axis] = size
-    factors = [_scale(size, extent) for size, extent in zip(sizes, shape, strict=True)]
+    factors = [scale_of(size, extent) for size, extent in zip(sizes, shape, strict=True)]
     policy = n.text("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch" and axes:
         if any(map(is_ranged, (*sizes, *shape))):
@@ -222,20 +197,8 @@ def grid_sample(n: NodeContext) -> Value:
 
 @onnx_op("AffineGrid")
 def affine_grid(n: NodeContext) -> Value:
-    """Where theta [N, axes, axes + 1] takes each place of an image: [N, spatial…, axes].
-
-    The standard's function is not used: it loses the batch where that is 1.
-    """
-    theta, (batch, _, *spatial) = n[0], _image_size(n)
-    axes = len(spatial)
-    if theta.type.shape != (batch, axes, axes + 1):
-        raise ModelError(f"theta must be [{batch}, {axes}, {axes + 1}], it is {theta.type}")
-    result = _column(n, theta, axes)
-    for axis, extent in enumerate(spatial):
-        places = n.emit(Reshape((extent, *[1] * (axes - axis))), _places(n, extent))
-        factor = _column(n, theta, axes - 1 - axis)
-        result = n.emit(Add(), n.emit(Mul(), factor, places), result)
-    return result
+    """The standard's function is not used: it loses the batch where that is 1."""
+    return affine_grid_of(n, n[0], _image_size(n), aligned=bool(n.integer("align_corners", 0)))
 
 
 def _image_size(n: NodeContext) -> tuple[int, ...]:
@@ -246,44 +209,11 @@ def _image_size(n: NodeContext) -> tuple[int, ...]:
     return size
 
 
-def _column(n: NodeContext, theta: Value, index: int) -> Value:
-    """A column of each matrix, as [N, 1…, axes]."""
-    batch, axes, _ = theta.type.shape
-    column = n.emit(slice_axis(theta.type, 2, index, 1), theta)
-    return n.emit(Reshape((batch, *[1] * axes, axes)), column)
-
-
-def _places(n: NodeContext, extent: int) -> Value:
-    """Coordinates from -1 to 1 of pixels along an axis: of their centres, or of all there are."""
-    dtype = n[0].type.dtype
-    aligned = bool(n.integer("align_corners", 0))
-    step = 2 / max(1, extent - 1) if aligned else 2 / extent
-    start = -1.0 if aligned else step / 2 - 1
-    places = n.emit(Cast(dtype), n.emit(Iota((extent,), 0, i64)))
-    scaled = n.emit(Mul(), places, scalar(n.builder, step, places))
-    return n.emit(Add(), scaled, scalar(n.builder, start, places))
-
-
 @onnx_op("Col2Im")
 def col2im(n: NodeContext) -> Value:
-    """A transposed convolution: each kernel place of the columns goes to its own tap."""
-    x, image, kernel = n[0], n.known_ints(1), n.known_ints(2)
-    w = given_windows(n, kernel)
-    places = math.prod(kernel)
-    if not kernel or places < 1 or len(image) != len(kernel) or min(w.strides) < 1:
-        raise ModelError(f"blocks of {kernel} do not make up an image of {image}")
-    channels = n.extents(x, 3)[1] // places
-    columns = n.emit(Reshape((*x.type.shape[:2], *w.counts(image))), x)
-    taps = np.eye(places, dtype=x.type.dtype.numpy).reshape(places, *kernel, 1)
-    weight = n.emit(Tile((channels, *(1 for _ in kernel), 1)), n.constant(taps))
-    unseen = (
-        (extent + begin + end - reach) % stride
-        for extent, begin, end, reach, stride in zip(
-            image, w.begins, w.ends, w.reach, w.strides, strict=True
-        )
-    )
-    op = ConvTranspose(w.strides, w.pads, w.dilations, channels, tuple(unseen))
-    return to_channels_first(n, n.emit(op, to_channels_last(n, columns), weight))
+    """Overlapping blocks, summed up."""
+    kernel = n.known_ints(2)
+    return image_of_columns(n, n[0], n.known_ints(1), given_windows(n, kernel))
 
 
 @onnx_op("CenterCropPad")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.conversion import as_dtype
-from afterglow.frontends.onnx.importers.generators import integer_constant
-from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.common.movement import counts, index_tuples, integer_constant, reshaped
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import elementwise as e
@@ -20,7 +19,7 @@ from afterglow.ops.indexing import (
     ScatterReduction,
 )
 from afterglow.ops.lengths import CheckLengths
-from afterglow.ops.movement import Concat, Expand, slice_axis
+from afterglow.ops.movement import slice_axis
 from afterglow.ops.rules import normal_axis
 from afterglow.ops.scatter import ScatterElements
 from afterglow.support.errors import ModelError
@@ -71,14 +70,14 @@ def tensor_scatter(n: NodeContext) -> Value:
     cache, update, starts = n[0], n[1], n.get(2)
     axis = normal_axis(n.integer("axis", -2), cache.type, "past_cache")
     shape = n.extents(update, cache.type.rank)[: axis + 1]
-    places = _counts(n, shape, axis)
+    places = counts(n, shape, axis)
     if starts is not None:
         starts = reshaped(n, starts, (shape[0], *[1] * axis))
         places = n.emit(e.Add(), places, starts)
     if n.text("mode", "linear") == "circular":
         places = n.emit(e.Mod(), places, integer_constant(n, cache.type.shape[axis]))
-    counts = [_counts(n, shape, at) for at in range(axis)]
-    return n.emit(ScatterND(), cache, _tuples(n, shape, [*counts, places]), update)
+    outer = [counts(n, shape, at) for at in range(axis)]
+    return n.emit(ScatterND(), cache, index_tuples(n, shape, [*outer, places]), update)
 
 
 @onnx_op("ReverseSequence")
@@ -92,26 +91,13 @@ def reverse_sequence(n: NodeContext) -> Value:
     extents = [1, 1]
     extents[batch] = shape[batch]
     lengths = reshaped(n, n.emit(CheckLengths(shape[time]), n[1]), extents)
-    step = _counts(n, shape, time)
+    step = counts(n, shape, time)
     last = n.emit(e.Sub(), lengths, integer_constant(n, 1))
     mirrored = n.emit(e.Sub(), last, step)
     source = n.emit(e.Where(), n.emit(e.Less(), step, lengths), mirrored, step)
     tuples = [source, source]
-    tuples[batch] = _counts(n, shape, batch)
-    return n.emit(GatherND(), x, _tuples(n, shape, tuples))
-
-
-def _counts(n: NodeContext, shape: tuple[int, ...], axis: int) -> Value:
-    """0, 1, 2 … along an axis, extent 1 along the others."""
-    extents = [1] * len(shape)
-    extents[axis] = shape[axis]
-    return n.emit(Iota(tuple(extents), axis, i64))
-
-
-def _tuples(n: NodeContext, shape: tuple[int, ...], parts: list[Value]) -> Value:
-    """Index tuples of parts that broadcast to `shape`."""
-    columns = [reshaped(n, n.emit(Expand(shape), part), (*shape, 1)) for part in parts]
-    return n.emit(Concat(len(shape)), *columns)
+    tuples[batch] = counts(n, shape, batch)
+    return n.emit(GatherND(), x, index_tuples(n, shape, tuples))
 
 
 @onnx_op("OneHot")
@@ -141,7 +127,7 @@ def trilu(n: NodeContext) -> Value:
     if x.type.rank < 2:
         raise ModelError(f"input 0 must be matrices, it is {x.type}")
     shape = x.type.shape[-2:]
-    row, column = _counts(n, shape, 0), _counts(n, shape, 1)
+    row, column = counts(n, shape, 0), counts(n, shape, 1)
     diagonal = n.emit(e.Add(), row, integer_constant(n, offset))
     order = (diagonal, column) if n.integer("upper", 1) else (column, diagonal)
     zero = n.constant(np.zeros((), x.type.dtype.numpy))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.common.linear import multiply, scaled
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.conversion import Cast
 from afterglow.ops.einsum import Einsum
-from afterglow.ops.elementwise import Add, Mul, Sub, scalar
+from afterglow.ops.elementwise import Add, Sub
 from afterglow.ops.linear import Det, MatMul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
@@ -22,35 +23,16 @@ def matmul(n: NodeContext) -> Value:
     return multiply(n, n[0], n[1])
 
 
-def multiply(n: NodeContext, lhs: Value, rhs: Value) -> Value:
-    """The matrix product of operands of any rank but 0."""
-    row, column = lhs.type.rank == 1, rhs.type.rank == 1
-    if row:
-        lhs = n.emit(Reshape((1, *lhs.type.shape)), lhs)
-    if column:
-        rhs = n.emit(Reshape((*rhs.type.shape, 1)), rhs)
-    product = n.emit(MatMul(), lhs, rhs)
-    if not row and not column:
-        return product
-    *batch, rows, columns = product.type.shape
-    shape = (*batch, *(() if row else (rows,)), *(() if column else (columns,)))
-    return n.emit(Reshape(shape), product)
-
-
 @onnx_op("Gemm")
 def gemm(n: NodeContext) -> Value:
     """alpha * a b + beta * c; factors of 1 are left out."""
     n.check_alike(0, 1)
     transposes = bool(n.integer("transA", 0)), bool(n.integer("transB", 0))
-    product = _scaled(n, n.number("alpha", 1.0), n.emit(MatMul(*transposes), n[0], n[1]))
+    product = scaled(n, n.number("alpha", 1.0), n.emit(MatMul(*transposes), n[0], n[1]))
     added = n.get(2)
     if added is None:
         return product
-    return n.emit(Add(), product, _scaled(n, n.number("beta", 1.0), added))
-
-
-def _scaled(n: NodeContext, factor: float, x: Value) -> Value:
-    return x if factor == 1 else n.emit(Mul(), x, scalar(n.builder, factor, x))
+    return n.emit(Add(), product, scaled(n, n.number("beta", 1.0), added))
 
 
 @onnx_op("Einsum")

@@ -4,42 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import Imported, NodeContext
-from afterglow.frontends.onnx.importers.bounds import extent_left, slice_bounds
+from afterglow.frontends.common.bounds import extent_left, slice_bounds
+from afterglow.frontends.common.movement import padded, reshaped, split_along
+from afterglow.frontends.definition.context import Imported, NodeContext
 from afterglow.frontends.onnx.importers.moving import moving_windows
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.movement import (
     Concat,
     Expand,
-    Pad,
     PadMode,
     Reshape,
     Slice,
     Tile,
     Transpose,
-    slice_axis,
 )
 from afterglow.ops.rules import broadcast_shape, normal_axes, normal_axis
 from afterglow.support.errors import ModelError, TypeRuleError
 from afterglow.types.extent import (
     UndecidedExtentError,
     is_ranged,
-    larger_extent,
-    smaller_extent,
     undecided,
 )
 
 _PAD_MODES = {mode.value: mode for mode in PadMode}
-
-
-def reshaped(n: NodeContext, x: Value, shape: Sequence[int]) -> Value:
-    """The same elements under another shape; x itself if it has that one."""
-    return x if x.type.shape == tuple(shape) else n.emit(Reshape(tuple(shape)), x)
 
 
 def axes_of(n: NodeContext, index: int) -> tuple[int, ...] | None:
@@ -225,17 +216,6 @@ def equal_parts(extent: int, count: int) -> tuple[int, ...]:
     return tuple(max(0, min(most, extent - i * most)) for i in range(count))
 
 
-def split_along(n: NodeContext, x: Value, axis: int, lengths: Sequence[int]) -> list[Value]:
-    """Consecutive slices of these lengths."""
-    if sum(lengths) != x.type.shape[axis]:
-        raise n.fail(f"parts of {tuple(lengths)} do not make up axis {axis} of {x.type}")
-    starts = accumulate(lengths, initial=0)
-    return [
-        n.emit(slice_axis(x.type, axis, start, length), x)
-        for start, length in zip(starts, lengths, strict=False)
-    ]
-
-
 @onnx_op("Pad")
 def pad_attributes(n: NodeContext) -> Value:
     """Counts and value as attributes."""
@@ -254,7 +234,7 @@ def pad_inputs(n: NodeContext) -> Value:
 
 
 def _padded(n: NodeContext, pads: Sequence[int], axes: Sequence[int], value: Value | None) -> Value:
-    """Cut where counts are negative, then pad."""
+    """Counts of each axis, negative ones to cut."""
     x = n[0]
     rank, count = x.type.rank, len(axes)
     before, after = [0] * rank, [0] * rank
@@ -263,18 +243,7 @@ def _padded(n: NodeContext, pads: Sequence[int], axes: Sequence[int], value: Val
     for i, axis in enumerate(axes):
         axis = normal_axis(axis, x.type)
         before[axis], after[axis] = pads[i], pads[count + i]
-    cut = [larger_extent(0, -amount) for amount in before]
-    kept = tuple(
-        larger_extent(0, extent + smaller_extent(0, b) + smaller_extent(0, a))
-        for extent, b, a in zip(x.type.shape, before, after, strict=True)
-    )
-    if kept != x.type.shape:
-        x = n.emit(Slice(tuple(cut), kept, (1,) * rank), x)
-    first, last = (tuple(larger_extent(0, c) for c in counts) for counts in (before, after))
-    if not any(is_ranged(count) or count for count in (*first, *last)):
-        return x
-    mode = n.choice("mode", _PAD_MODES, "constant")
-    return n.emit(Pad(first, last, mode), x, value if mode is PadMode.CONSTANT else None)
+    return padded(n, x, before, after, n.choice("mode", _PAD_MODES, "constant"), value)
 
 
 @onnx_op("Tile")

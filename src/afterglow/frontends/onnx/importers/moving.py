@@ -13,8 +13,8 @@ from math import inf
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.limits import check_table
+from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.definition.limits import check_table
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Add
 from afterglow.ops.indexing import DynamicSlice

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.common.normalization import layer_norm_with_statistics
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import normalization as norm
 from afterglow.ops.channels import ChannelMoments
 from afterglow.ops.elementwise import Abs, Add, Div, Equal, Mul, Sub, Where, scalar
-from afterglow.ops.functions import Reciprocal, Sqrt
+from afterglow.ops.functions import Sqrt
 from afterglow.ops.movement import Expand, Reshape
-from afterglow.ops.reduction import ReduceMean, ReduceSum
+from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import normal_axis
 from afterglow.types import dtype as d
 
@@ -101,24 +102,8 @@ def layer_norm(n: NodeContext) -> Results:
     axis, epsilon = n.integer("axis", -1), n.number("epsilon", 1e-5)
     if not (n.wants(1) or n.wants(2)):
         return (n.emit(norm.LayerNorm(axis, epsilon), n[0], n[1], n.get(2)),)
-    return layer_norm_with_statistics(n, n[0], axis, epsilon, (n[1], n.get(2)))
-
-
-def layer_norm_with_statistics(
-    n: NodeContext, x: Value, axis: int, epsilon: float, affine: tuple[Value, Value | None]
-) -> Results:
-    """The normalized x, its mean, and the inverse of its standard deviation."""
-    stash = n.dtype("stash_type", d.f32)
-    scale, bias = affine
-    axes = tuple(range(normal_axis(axis, x.type), x.type.rank))
-    wide = as_dtype(n, x, stash)
-    mean = n.emit(ReduceMean(axes, True), wide)
-    centred = n.emit(Sub(), wide, mean)
-    variance = n.emit(ReduceMean(axes, True), n.emit(Mul(), centred, centred))
-    root = n.emit(Sqrt(), n.emit(Add(), variance, scalar(n.builder, epsilon, wide)))
-    inverse = n.emit(Reciprocal(), root)
-    y = n.emit(Mul(), as_dtype(n, n.emit(Mul(), centred, inverse), x.type.dtype), scale)
-    return (y if bias is None else n.emit(Add(), y, bias), mean, inverse)
+    affine, wide = (n[1], n.get(2)), n.dtype("stash_type", d.f32)
+    return layer_norm_with_statistics(n, n[0], norm.LayerNorm(axis, epsilon), affine, wide)
 
 
 @onnx_op("RMSNormalization")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import Imported, NodeContext
+from afterglow.frontends.definition.context import Imported, NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.support.errors import ModelError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.layout import to_channels_first, to_channels_last
+from afterglow.frontends.common.layout import to_channels_first, to_channels_last
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.importers.windows import read_windows
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value

@@ -1,56 +1,22 @@
-"""ONNX's random ops: all from uniform numbers, which follow from the seed and the run's number.
-
-A node without a seed gets one from its name, so that compiling a model twice gives the same.
-"""
+"""ONNX's random ops: all from uniform numbers."""
 
 from __future__ import annotations
 
-import math
-from hashlib import blake2b
-
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.conversion import as_dtype
-from afterglow.frontends.onnx.importers.movement import reshaped
-from afterglow.frontends.onnx.problems import NeedsInliningError
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.common.movement import number_like, reshaped
+from afterglow.frontends.common.random import drawn, drawn_normal
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Constant, Value
 from afterglow.ops import elementwise as e
-from afterglow.ops.functions import Cos, Log, Sqrt
 from afterglow.ops.movement import Expand, slice_axis
-from afterglow.ops.random import Dropout, RandomUniform
+from afterglow.ops.random import Dropout
 from afterglow.ops.reduction import CumSum, ReduceSum
 from afterglow.ops.softmax import Softmax
 from afterglow.types import DType
 from afterglow.types.dtype import boolean, f32, f64, i32
-
-
-def drawn(n: NodeContext, shape: tuple[int, ...], dtype: DType, stream: int = 0) -> Value:
-    """Uniform numbers from 0 to 1; f64 only if that is asked for."""
-    if n.graph.frame.is_body:
-        raise NeedsInliningError("a body that draws random numbers must be copied")
-    wide = f64 if dtype is f64 else f32
-    op = RandomUniform(shape, wide, _seed(n), stream)
-    return n.emit(op, n.graph.session.run_number())
-
-
-def _seed(n: NodeContext) -> int:
-    """The node's seed, or one of its own; copies of a node have others than the node."""
-    given = n.attribute("seed")
-    if given is None:
-        return _hashed(n.builder.name)
-    seed = given % 2**64 if isinstance(given, int) else int(np.float32(given).view(np.uint32))
-    prefix = n.graph.frame.prefix
-    return _hashed(f"{seed}:{prefix}") if prefix else seed
-
-
-def _hashed(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-def _number(n: NodeContext, value: float, like: Value) -> Value:
-    return n.constant(np.array(value, like.type.dtype.numpy))
 
 
 @onnx_op("RandomUniform")
@@ -68,8 +34,8 @@ def random_uniform_like(n: NodeContext) -> Value:
 def _uniform(n: NodeContext, shape: tuple[int, ...], dtype: DType) -> Value:
     unit = drawn(n, shape, dtype)
     low, high = n.number("low", 0.0), n.number("high", 1.0)
-    scaled = n.emit(e.Mul(), unit, _number(n, high - low, unit))
-    return as_dtype(n, n.emit(e.Add(), scaled, _number(n, low, unit)), dtype)
+    scaled = n.emit(e.Mul(), unit, number_like(n, high - low, unit))
+    return as_dtype(n, n.emit(e.Add(), scaled, number_like(n, low, unit)), dtype)
 
 
 @onnx_op("RandomNormal")
@@ -85,14 +51,10 @@ def random_normal_like(n: NodeContext) -> Value:
 
 
 def _normal(n: NodeContext, shape: tuple[int, ...], dtype: DType) -> Value:
-    """Box and Muller: sqrt(-2 log(1 - u)) cos(2 pi v), scaled and moved."""
-    u, v = (drawn(n, shape, dtype, stream) for stream in (0, 1))
-    log = n.emit(Log(), n.emit(e.Sub(), _number(n, 1.0, u), u))
-    radius = n.emit(Sqrt(), n.emit(e.Mul(), log, _number(n, -2.0, u)))
-    angle = n.emit(Cos(), n.emit(e.Mul(), v, _number(n, 2 * math.pi, v)))
-    unit = n.emit(e.Mul(), radius, angle)
-    scaled = n.emit(e.Mul(), unit, _number(n, n.number("scale", 1.0), u))
-    return as_dtype(n, n.emit(e.Add(), scaled, _number(n, n.number("mean", 0.0), u)), dtype)
+    """Scaled and moved."""
+    unit = drawn_normal(n, shape, dtype)
+    scaled = n.emit(e.Mul(), unit, number_like(n, n.number("scale", 1.0), unit))
+    return as_dtype(n, n.emit(e.Add(), scaled, number_like(n, n.number("mean", 0.0), unit)), dtype)
 
 
 @onnx_op("Bernoulli")
@@ -148,5 +110,5 @@ def _dropped(n: NodeContext) -> tuple[Value, Value]:
     ratio = n.get(1)
     share = n.constant(np.array(0.5, np.float32)) if ratio is None else as_dtype(n, ratio, f32)
     kept = n.emit(e.LessEqual(), share, drawn(n, x.type.shape, f32))
-    rest = as_dtype(n, n.emit(e.Sub(), _number(n, 1.0, share), share), x.type.dtype)
-    return n.emit(e.Where(), kept, n.emit(e.Div(), x, rest), _number(n, 0.0, x)), kept
+    rest = as_dtype(n, n.emit(e.Sub(), number_like(n, 1.0, share), share), x.type.dtype)
+    return n.emit(e.Where(), kept, n.emit(e.Div(), x, rest), number_like(n, 0.0, x)), kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Add

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.conversion import as_dtype
-from afterglow.frontends.onnx.importers.movement import axes_of, reshaped
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.common.reduction import log_sum_exp
+from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.onnx.importers.movement import axes_of
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import elementwise as e
@@ -59,20 +58,10 @@ def reduce_log_sum(n: NodeContext) -> Value:
 
 @onnx_op("ReduceLogSumExp")
 def reduce_log_sum_exp(n: NodeContext) -> Value:
-    """log(sum(exp(x - peak))) + peak: no exponential overflows.
-
-    The peak is 0 where the largest is infinite or there is none, as a difference would be NaN.
-    """
+    """log(sum(exp(x)))."""
     x, axes = _floats(n), _axes(n)
-    peak = n.emit(r.ReduceMax(axes), x)
-    zero = n.constant(np.zeros((), x.type.dtype.numpy))
-    peak = n.emit(e.Where(), n.emit(e.IsInf(), peak), zero, peak)
-    exponentials = n.emit(f.Exp(), n.emit(e.Sub(), x, peak))
-    total = n.emit(f.Log(), n.emit(r.ReduceSum(axes), exponentials))
-    result = as_dtype(n, n.emit(e.Add(), total, peak), n[0].type.dtype)
-    if n.integer("keepdims", 1):
-        return result
-    return reshaped(n, result, r.ReduceSum(axes, keepdims=False).infer(x.type).shape)
+    keepdims = bool(n.integer("keepdims", 1))
+    return as_dtype(n, log_sum_exp(n, x, axes, keepdims=keepdims), n[0].type.dtype)
 
 
 def _floats(n: NodeContext) -> Value:

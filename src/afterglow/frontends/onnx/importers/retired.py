@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.importers.movement import slice_inputs
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.driven import drive_scan
+from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.definition.driven import drive_scan
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Function, Value
 from afterglow.ops.control import Scan

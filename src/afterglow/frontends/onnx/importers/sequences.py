@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.onnx.context import NodeContext, StaticSequence
-from afterglow.frontends.onnx.importers.generators import integer_constant
-from afterglow.frontends.onnx.importers.movement import reshaped, split_along
+from afterglow.frontends.common.movement import integer_constant, reshaped, split_along
+from afterglow.frontends.definition.context import NodeContext, StaticSequence
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.movement import Concat

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.common.movement import reshaped
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Add, Mul

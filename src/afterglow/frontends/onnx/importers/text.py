@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.conversion import as_dtype
-from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.common.movement import reshaped
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Less, Mul

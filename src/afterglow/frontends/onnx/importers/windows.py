@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.ops.windows import Windows
 from afterglow.support.errors import ModelError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.importers.text import text_array
 from afterglow.frontends.onnx.ml.features import DOMAIN
 from afterglow.frontends.onnx.registry import onnx_op

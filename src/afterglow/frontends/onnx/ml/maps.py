@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import KnownMap, NodeContext, RowMaps
-from afterglow.frontends.onnx.importers.conversion import as_dtype
-from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.common.movement import reshaped
+from afterglow.frontends.definition.context import KnownMap, NodeContext, RowMaps
 from afterglow.frontends.onnx.importers.text import text_array
 from afterglow.frontends.onnx.ml.features import DOMAIN
 from afterglow.frontends.onnx.registry import onnx_op

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.importers.text import text_array
 from afterglow.graph import Value
 from afterglow.ops import elementwise as e

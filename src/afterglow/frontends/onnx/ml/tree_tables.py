@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.ops.trees import NodeKind
 from afterglow.support.errors import ModelError
 from afterglow.types import Array

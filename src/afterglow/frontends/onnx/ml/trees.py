@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from afterglow.frontends.onnx.context import NodeContext
-from afterglow.frontends.onnx.importers.conversion import as_dtype
-from afterglow.frontends.onnx.importers.movement import reshaped
+from afterglow.frontends.common.conversion import as_dtype
+from afterglow.frontends.common.movement import reshaped
+from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.ml.features import DOMAIN, as_floats
 from afterglow.frontends.onnx.ml.scores import (
     TRANSFORMS,

@@ -33,6 +33,8 @@ class BenchJob:
     """Options for compiling with Afterglow, as `describe_options` returns them; {}: defaults."""
     ranges: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Smallest and largest extent, and step, of dimensions that Afterglow's program is for."""
+    ops: tuple[str, ...] = ()
+    """Python files that declare ops of the user's own, for Afterglow."""
 
     def zeros(self) -> dict[str, Any]:
         """Example inputs, for engines that compile by running the model."""

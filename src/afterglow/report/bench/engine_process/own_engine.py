@@ -22,6 +22,7 @@ class AfterglowEngine(Engine):
 
     def build(self, job: BenchJob) -> bool:
         """Compile without the cache and save; a model that cannot be saved is compiled on load."""
+        self._declare(job)
         if self._is_saved(job.model):
             return False
         saved = job.folder / SAVED
@@ -37,10 +38,15 @@ class AfterglowEngine(Engine):
 
     def load(self, job: BenchJob) -> AfterglowRunner:
         """Load the saved model, or compile it."""
+        self._declare(job)
         saved = Path(job.model) if self._is_saved(job.model) else job.folder / SAVED
         if not saved.exists():
             return AfterglowRunner(self._compile(job))
         return AfterglowRunner(self.afterglow.load(saved, threads=job.threads, cache=False))
+
+    def _declare(self, job: BenchJob) -> None:
+        if job.ops:
+            import_module("afterglow.support.own_ops").declare_ops(job.ops)
 
     def _is_saved(self, model: str) -> bool:
         return bool(import_module("afterglow.runtime.load").is_saved_model(model))

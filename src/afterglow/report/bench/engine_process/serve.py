@@ -71,6 +71,7 @@ def _job(task: dict[str, Any]) -> BenchJob:
         task["kinds"],
         task.get("options", {}),
         {name: tuple(bounds) for name, bounds in task.get("ranges", {}).items()},
+        tuple(task.get("ops", ())),
     )
 
 

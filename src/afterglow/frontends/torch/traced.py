@@ -1,0 +1,147 @@
+"""FX graphs of functional ATen calls as definitions, such as AOTAutograd traces.
+
+Parameters are placeholders among others: those whose tensors are given become constants. A
+placeholder that is a size is that of an axis of another one, if there is one of that size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import fx
+
+from afterglow.frontends.definition.defined import DefinedSource
+from afterglow.frontends.definition.model import (
+    AttributeDef,
+    AttributeKind,
+    GraphDef,
+    ModelDef,
+    NodeDef,
+    TensorDef,
+    ValueDef,
+)
+from afterglow.frontends.torch.calls import Calls
+from afterglow.frontends.torch.dims import DimNames
+from afterglow.frontends.torch.node import RESULTS
+from afterglow.frontends.torch.registry import TORCH
+from afterglow.frontends.torch.tensors import array_of
+from afterglow.frontends.torch.translate import declared_type
+from afterglow.types.dtype import i64
+
+
+@dataclass(frozen=True)
+class TracedGraph:
+    """A graph, the numbers of the placeholders that it takes, and what it returns.
+
+    Each item of `returned` is the name of an output, the number of a placeholder, or a constant.
+    """
+
+    source: DefinedSource
+    taken: Sequence[tuple[int, str]]
+    returned: Sequence[Returned]
+
+
+@dataclass(frozen=True)
+class Returned:
+    """Something that a graph returns: an output, else a placeholder, else a constant.
+
+    A size is returned as a Python integer.
+    """
+
+    output: int | None = None
+    placeholder: int | None = None
+    constant: Any = None
+    is_size: bool = False
+
+
+def trace_source(graph: fx.Graph, tensors: Mapping[int, torch.Tensor]) -> TracedGraph:
+    """What a graph computes, with these tensors, by the number of their placeholders, fixed."""
+    return _Tracer(graph, tensors).run()
+
+
+class _Tracer:
+    """Translates one graph."""
+
+    def __init__(self, graph: fx.Graph, tensors: Mapping[int, torch.Tensor]) -> None:
+        self.graph = graph
+        self.tensors = tensors
+        self.translation = Calls(graph)
+        self.placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+        self.taken: list[tuple[int, str]] = []
+        self.inputs: list[ValueDef] = []
+        self.constants: list[TensorDef] = []
+
+    def run(self) -> TracedGraph:
+        sizes = self._add_placeholders()
+        output = next(node for node in self.graph.nodes if node.op == "output")
+        results = output.args[0]
+        returned, outputs = self._returned((results,) if isinstance(results, fx.Node) else results)
+        self.translation.nodes.extend(sizes)
+        self.translation.add_calls()
+        definition = GraphDef(
+            "main",
+            tuple(self.translation.nodes),
+            tuple(self.inputs),
+            tuple(outputs),
+            (*self.constants, *self.translation.constants),
+        )
+        return TracedGraph(DefinedSource(ModelDef(TORCH, definition)), self.taken, returned)
+
+    def _add_placeholders(self) -> list[NodeDef]:
+        """Define what the graph takes; return the nodes that give sizes of it."""
+        axes = dict(self._axes())
+        dims = DimNames((node.name, node.meta.get("val")) for node in self.placeholders)
+        sizes = []
+        for number, node in enumerate(self.placeholders):
+            value = node.meta.get("val")
+            if number in self.tensors:
+                read = partial(array_of, self.tensors[number])
+                self.constants.append(TensorDef(node.name, read, f"torch {node.name}"))
+            elif isinstance(value, torch.SymInt) and str(value) in axes:
+                sizes.append(_size_node(node.name, *axes[str(value)]))
+            else:
+                declared = declared_type(value, dims)
+                if declared is not None:
+                    self.taken.append((number, node.name))
+                    self.inputs.append(ValueDef(node.name, declared))
+        return sizes
+
+    def _axes(self) -> Iterator[tuple[str, tuple[str, int]]]:
+        """For each symbol the placeholder and axis whose extent it is."""
+        for node in reversed(self.placeholders):
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                for axis, extent in enumerate(value.shape):
+                    if isinstance(extent, torch.SymInt):
+                        yield str(extent), (node.name, axis)
+
+    def _returned(self, results: Sequence[Any]) -> tuple[list[Returned], list[ValueDef]]:
+        numbers = {node: number for number, node in enumerate(self.placeholders)}
+        returned: list[Returned] = []
+        outputs: list[ValueDef] = []
+        for result in results:
+            if not isinstance(result, fx.Node):
+                returned.append(Returned(constant=result))
+            elif result in numbers:
+                returned.append(Returned(placeholder=numbers[result]))
+            else:
+                is_size = isinstance(result.meta.get("val"), torch.SymInt)
+                returned.append(Returned(output=len(outputs), is_size=is_size))
+                name = f"out_{len(outputs)}"
+                self.translation.return_as(name, result)
+                outputs.append(ValueDef(name))
+        return returned, outputs
+
+
+def _size_node(name: str, tensor: str, axis: int) -> NodeDef:
+    """A node that gives the extent of a tensor along an axis."""
+    attributes = {
+        "self": AttributeDef(AttributeKind.STRING, "%0"),
+        "dim": AttributeDef(AttributeKind.INT, axis),
+        RESULTS: AttributeDef(AttributeKind.STRINGS, (i64.name,)),
+    }
+    return NodeDef("sym_size.int", "aten", name, (tensor,), (name,), attributes)

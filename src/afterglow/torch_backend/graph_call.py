@@ -1,0 +1,105 @@
+"""Running a graph of PyTorch on its tensors, compiled on the first call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from afterglow.driver.api import compile
+from afterglow.driver.options import Options
+from afterglow.frontends.torch.tensors import array_of, tensor_of
+from afterglow.frontends.torch.traced import Returned, TracedGraph, trace_source
+from afterglow.runtime import CompiledModel
+from afterglow.support.errors import AfterglowError, warn
+from afterglow.torch_backend.bounds import Bounds
+from afterglow.torch_backend.weights import Weights
+
+
+class GraphCall:
+    """A functional graph, called with a list of tensors and sizes, which returns a list.
+
+    The tensors of the numbers in `fixed` are constants while they stay as they are: if one of them
+    changes, the graph is compiled anew. What cannot be compiled runs in PyTorch, said once.
+    """
+
+    def __init__(
+        self, graph: fx.GraphModule, fixed: Collection[int], options: Mapping[str, Any]
+    ) -> None:
+        self.graph = graph
+        self.fixed = fixed
+        self.options = options
+        self.weights: Weights | None = None
+        self.run: Callable[[Sequence[Any]], list[Any]] | None = None
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        """The results for these arguments; the list is emptied, as PyTorch wants it."""
+        if self.run is None or self.weights is None or not self.weights.are_same(args):
+            self._build(args)
+        assert self.run is not None
+        results = self.run(args)
+        args.clear()
+        return results
+
+    def _build(self, args: Sequence[Any]) -> None:
+        self.weights = Weights({number: args[number] for number in self.fixed})
+        options = {"threads": torch.get_num_threads(), **self.options}
+        try:
+            traced = trace_source(self.graph.graph, self.weights.tensors)
+            self.run = CompiledCall(traced, options)
+            self.run(args)  # compiles it
+        except AfterglowError as error:
+            warn_once(f"a graph runs in PyTorch, as it cannot be compiled: {error}")
+            self.run = self._eager
+
+    def _eager(self, args: Sequence[Any]) -> list[Any]:
+        """What PyTorch makes of the graph."""
+        with torch.no_grad():
+            results = fx.Interpreter(self.graph).run(*args)
+        return [results] if isinstance(results, torch.Tensor) else list(results)
+
+
+class CompiledCall:
+    """A graph, called with tensors; compiled again when extents exceed what it was compiled for."""
+
+    def __init__(self, traced: TracedGraph, options: Mapping[str, Any]) -> None:
+        self.traced = traced
+        self.options = options
+        self.model: CompiledModel | None = None
+        self.bounds: Bounds | None = None
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """The tensors that it returns; outputs are new ones, in the memory of ours."""
+        feed = {name: _array(args[number]) for number, name in self.traced.taken}
+        if self.model is None or self.bounds is None or not self.bounds.hold(feed):
+            self.model = self._compiled(feed)
+        outputs = self.model.run(None, feed)
+        return [_result(each, outputs, args) for each in self.traced.returned]
+
+    def _compiled(self, feed: Mapping[str, Any]) -> CompiledModel:
+        source = self.traced.source
+        self.bounds = Bounds(source.signature(Options()), feed)
+        return compile(source, **{"dims": self.bounds.dims, **self.options})
+
+
+def _array(arg: Any) -> Any:
+    return array_of(arg) if isinstance(arg, torch.Tensor) else arg
+
+
+def _result(returned: Returned, outputs: Sequence[Any], args: Sequence[Any]) -> Any:
+    if returned.output is not None:
+        output = outputs[returned.output]
+        return int(output) if returned.is_size else tensor_of(output)
+    return returned.constant if returned.placeholder is None else args[returned.placeholder]
+
+
+_said: set[str] = set()
+
+
+def warn_once(text: str) -> None:
+    """Warn, unless that was said before."""
+    if text not in _said:
+        _said.add(text)
+        warn(text)

@@ -1,0 +1,167 @@
+"""`torch.compile(model, backend="afterglow")`: graphs, sizes, weights that change, gradients."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from afterglow.support.errors import AfterglowWarning  # noqa: E402
+from afterglow.torch_backend import graph_call  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _anew():
+    torch._dynamo.reset()
+    graph_call._said.clear()
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """The number of graphs that are compiled, counted."""
+    seen = []
+    own = graph_call.compile
+
+    def counted(source, **options):
+        seen.append(options["dims"])
+        return own(source, **options)
+
+    monkeypatch.setattr(graph_call, "compile", counted)
+    return seen
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend="afterglow", options=options or None)
+
+
+class _Silent(warnings.catch_warnings):
+    """Turns the warning that a graph runs in PyTorch into an error."""
+
+    def __enter__(self):
+        entered = super().__enter__()
+        warnings.simplefilter("error", AfterglowWarning)
+        return entered
+
+
+def small_net() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16, 5),
+        nn.LayerNorm(5),
+    )
+
+
+def test_one_program_serves_all_batches_within_bounds(compilations):
+    net = small_net().eval()
+    ours = compiled(net)
+    with torch.no_grad(), _Silent():
+        for batch in (3, 5, 9, 64, 65):
+            x = torch.randn(batch, 2, 4, 4)
+            torch.testing.assert_close(ours(x), net(x))
+    assert [len(dims) for dims in compilations] == [0, 1, 1]  # static, up to 64, up to 128
+    assert [high for dims in compilations for _, high in dims.values()] == [64, 128]
+
+
+def test_weights_that_change_are_seen():
+    net = nn.Linear(3, 3).eval()
+    ours = compiled(net)
+    x = torch.randn(2, 3)
+    with torch.no_grad(), _Silent():
+        ours(x)
+        net.weight.data.mul_(2)  # which PyTorch does not count as a change
+        torch.testing.assert_close(ours(x), net(x))
+        net.weight.copy_(torch.randn(3, 3))
+        torch.testing.assert_close(ours(x), net(x))
+        net.bias.data = torch.ones(3)
+        torch.testing.assert_close(ours(x), net(x))
+
+
+def test_forward_and_backward_graphs_give_pytorchs_gradients_and_statistics():
+    net = small_net().train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+
+    def trained(model):
+        net.load_state_dict(before)
+        net.zero_grad()
+        model(torch.arange(96.0).reshape(3, 2, 4, 4).sin()).square().sum().backward()
+        return [p.grad.clone() for p in net.parameters()], net[1].running_var.clone()
+
+    gradients, variance = trained(net)
+    with _Silent():
+        ours, our_variance = trained(compiled(net))
+    torch.testing.assert_close(ours, gradients, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(our_variance, variance)
+
+
+def test_graph_breaks_leave_python_between_two_graphs(compilations, capsys):
+    def model(x):
+        y = x * 2 + 1
+        print("in between")
+        return y.relu() - x
+
+    x = torch.randn(4)
+    with torch.no_grad(), _Silent():
+        torch.testing.assert_close(compiled(model)(x), model(x))
+    assert len(compilations) == 2
+    assert capsys.readouterr().out.count("in between") == 2
+
+
+def test_inputs_that_are_written_and_views_that_are_returned_are_pytorchs():
+    def model(x, y):
+        y.add_(x)
+        return y[1:], x.t(), 3
+
+    x, y, z = torch.randn(2, 2), torch.zeros(2, 2), torch.zeros(2, 2)
+    with torch.no_grad(), _Silent():
+        ours, own = compiled(model)(x, y), model(x, z)
+    torch.testing.assert_close(ours, own)
+    torch.testing.assert_close(y, z)
+
+
+def test_sixteen_bit_floats_and_integers_pass():
+    def model(x, i):
+        return x[i] * 2, i + 1, i > 1
+
+    x, i = torch.randn(4, 3, dtype=torch.bfloat16), torch.tensor([2, 0])
+    with torch.no_grad(), _Silent():
+        torch.testing.assert_close(compiled(model)(x, i), model(x, i))
+
+
+def test_what_is_not_supported_runs_in_pytorch_and_is_said_once(compilations):
+    def model(x):
+        return torch.linalg.eigvalsh(x + x.t() * 3 + x) * 2 + 1
+
+    x, ours = torch.randn(3, 3), compiled(model)
+    with torch.no_grad():
+        with pytest.warns(AfterglowWarning, match="_linalg_eigh") as caught:
+            first = ours(x)
+        assert len(caught) == 1
+        torch.testing.assert_close(first, model(x))
+        with _Silent():
+            torch.testing.assert_close(ours(x), model(x))
+    assert len(compilations) == 2  # what is before it, and what is behind
+
+
+def test_a_call_that_turns_out_to_be_refused_is_said_with_its_name_and_place():
+    def model(x):
+        places = torch.full((1, 2, 2), 0.5)
+        return nn.functional.fractional_max_pool2d(x, 2, output_size=2, _random_samples=places)
+
+    x = torch.rand(1, 2, 5, 5)
+    with torch.no_grad(), pytest.warns(AfterglowWarning, match="fractional_max_pool2d"):
+        ours = compiled(model)(x)
+    torch.testing.assert_close(ours, model(x))
+
+
+def test_an_unknown_option_is_refused():
+    with pytest.raises(Exception, match="the backend 'afterglow' has no option 'speed'"):
+        compiled(lambda x: x + 1, speed="most")(torch.ones(2))
