@@ -9,13 +9,15 @@ from collections.abc import Hashable, Iterator
 from hashlib import sha256
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from afterglow.backends.cpu.llvm import compile as llvm_compile
 from afterglow.backends.cpu.target import Target
 
-settings.register_profile("fixed", derandomize=True)
-settings.register_profile("fresh", print_blob=True)
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A machine may be slow, or busy with something else: that is no failure."""
+settings.register_profile("fixed", PATIENT, derandomize=True)
+settings.register_profile("fresh", PATIENT, print_blob=True)
 settings.load_profile("fixed")
 """Random programs are the same in each run of `make test`; `make test-all` draws new ones with
 `--hypothesis-profile=fresh`, and what fails is stored in .hypothesis and tried again first."""
