@@ -50,15 +50,21 @@ def scale_of(size: int, extent: int) -> float:
     return 0.0
 
 
-def affine_grid_of(n: NodeContext, theta: Value, size: Sequence[int], *, aligned: bool) -> Value:
-    """Where theta [N, axes, axes + 1] takes each place of an image: [N, spatial…, axes]."""
+def affine_grid_of(
+    n: NodeContext, theta: Value, size: Sequence[int], *, aligned: bool, alone: float = -1.0
+) -> Value:
+    """Where theta [N, axes, axes + 1] takes each place of an image: [N, spatial…, axes].
+
+    `alone` is where the only pixel of an axis lies if corners are aligned.
+    """
     batch, _, *spatial = size
     axes = len(spatial)
     if theta.type.shape != (batch, axes, axes + 1):
         raise ModelError(f"theta must be [{batch}, {axes}, {axes + 1}], it is {theta.type}")
     result = _column(n, theta, axes)
     for axis, extent in enumerate(spatial):
-        along = _places(n, extent, theta.type.dtype, aligned)
+        first = alone if extent == 1 else -1.0
+        along = _places(n, extent, theta.type.dtype, first if aligned else None)
         places = n.emit(Reshape((extent, *[1] * (axes - axis))), along)
         factor = _column(n, theta, axes - 1 - axis)
         result = n.emit(Add(), n.emit(Mul(), factor, places), result)
@@ -72,10 +78,10 @@ def _column(n: NodeContext, theta: Value, index: int) -> Value:
     return n.emit(Reshape((batch, *[1] * axes, axes)), column)
 
 
-def _places(n: NodeContext, extent: int, dtype: DType, aligned: bool) -> Value:
-    """Coordinates from -1 to 1 of pixels along an axis: of their centres, or of all there are."""
-    step = 2 / max(1, extent - 1) if aligned else 2 / extent
-    start = -1.0 if aligned else step / 2 - 1
+def _places(n: NodeContext, extent: int, dtype: DType, first: float | None) -> Value:
+    """Coordinates of pixels along an axis: from `first` to 1, or of their centres in -1 … 1."""
+    step = 2 / extent if first is None else 2 / max(1, extent - 1)
+    start = step / 2 - 1 if first is None else first
     places = n.emit(Cast(dtype), n.emit(Iota((extent,), 0, i64)))
     scaled = n.emit(Mul(), places, scalar(n.builder, step, places))
     return n.emit(Add(), scaled, scalar(n.builder, start, places))

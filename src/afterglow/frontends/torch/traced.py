@@ -78,7 +78,8 @@ class _Tracer:
     def run(self) -> TracedGraph:
         sizes = self._add_placeholders()
         output = next(node for node in self.graph.nodes if node.op == "output")
-        returned, outputs = self._returned(output.args[0])
+        results = output.args[0]
+        returned, outputs = self._returned((results,) if isinstance(results, fx.Node) else results)
         self.translation.nodes.extend(sizes)
         self.translation.add_calls()
         definition = GraphDef(

@@ -19,14 +19,14 @@ def fully_connected(n: TfliteNode) -> Value:
     if n.word("weights_format", "DEFAULT") != "DEFAULT":
         raise UnsupportedError("shuffled weights are only there for quantized integers")
     outputs, inner = n.extents(weight, 2)
-    y = n.emit(MatMul(transpose_rhs=True), flattened(n, x, inner), weight)
+    y = n.emit(MatMul(transpose_rhs=True), as_rows(n, x, inner), weight)
     if bias is not None:
         y = n.emit(Add(), y, bias)
     y = activated(n, y)
     return reshaped(n, y, (*x.type.shape[:-1], outputs)) if n.flag("keep_num_dims") else y
 
 
-def flattened(n: TfliteNode, x: Value, inner: int) -> Value:
+def as_rows(n: TfliteNode, x: Value, inner: int) -> Value:
     """x as a matrix whose rows have so many elements."""
     size = x.type.size
     if inner < 1 or size % inner:

@@ -1,7 +1,63 @@
-"""Importers of PyTorch's ops, a file for each family: each file in this folder is one."""
+"""Importers of PyTorch's ops, a file for each family."""
 
-from importlib import import_module
-from pkgutil import iter_modules
+from afterglow.frontends.torch.importers import (
+    activation,
+    attention,
+    comparison,
+    conversion,
+    convolution,
+    creation,
+    detection,
+    distance,
+    elementwise,
+    embedding,
+    gradients,
+    indexing,
+    linalg,
+    linear,
+    loss,
+    movement,
+    normalization,
+    pooling,
+    quantized,
+    random,
+    recurrent,
+    reduction,
+    resampling,
+    running,
+    scatter,
+    sizes,
+    slicing,
+    sort,
+)
 
-for _family in iter_modules(__path__):
-    import_module(f"{__name__}.{_family.name}")
+__all__ = [
+    "activation",
+    "attention",
+    "comparison",
+    "conversion",
+    "convolution",
+    "creation",
+    "detection",
+    "distance",
+    "elementwise",
+    "embedding",
+    "gradients",
+    "indexing",
+    "linalg",
+    "linear",
+    "loss",
+    "movement",
+    "normalization",
+    "pooling",
+    "quantized",
+    "random",
+    "recurrent",
+    "reduction",
+    "resampling",
+    "running",
+    "scatter",
+    "sizes",
+    "slicing",
+    "sort",
+]

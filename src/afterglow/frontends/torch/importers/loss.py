@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.torch.node import TorchNode
 from afterglow.frontends.torch.registry import aten
@@ -13,14 +11,10 @@ from afterglow.graph import Value
 from afterglow.ops import loss as losses
 from afterglow.ops.arithmetic import Arithmetic
 from afterglow.ops.cross_entropy import CrossEntropy, LabelLoss, NegativeLogLikelihood
-from afterglow.ops.ctc import CTC
 from afterglow.ops.elementwise import Add, Max, Mul, Neg, Sub
 from afterglow.ops.functions import Log, Log1p
-from afterglow.ops.indexing import Gather
 from afterglow.ops.loss import LossReduction
-from afterglow.ops.movement import Reshape
 from afterglow.support.errors import ModelError
-from afterglow.types.dtype import i64
 
 _REDUCTIONS = (LossReduction.NONE, LossReduction.MEAN, LossReduction.SUM)
 _LOWEST_LOG = -100.0
@@ -117,35 +111,3 @@ def binary_cross_entropy(n: TorchNode) -> Value:
     if weight is not None:
         each = n.emit(Mul(), each, weight)
     return _reduction(n).emit(n.builder, each)
-
-
-@aten("ctc_loss.IntList", "ctc_loss.Tensor")
-def ctc(n: TorchNode) -> Value:
-    """Labels in rows, or all in one vector: then their lengths must be known."""
-    x, labels = n.value("log_probs"), n.value("targets")
-    alone = x.type.rank == 2
-    if alone:
-        x = n.emit(Reshape((x.type.shape[0], 1, x.type.shape[1])), x)
-    inputs, targets = (_lengths(n, name) for name in ("input_lengths", "target_lengths"))
-    if labels.type.rank == 1:
-        labels = _in_rows(n, labels, targets)
-    op = CTC(n.size("blank"), n.flag("zero_infinity"), _reduction(n))
-    y = n.emit(op, x, labels, inputs, targets)
-    return n.emit(Reshape(()), y) if alone else y
-
-
-def _lengths(n: TorchNode, name: str) -> Value:
-    given = n.argument(name)
-    if isinstance(given, Value):
-        return n.emit(Reshape((given.type.size,)), as_dtype(n, given, i64))
-    sizes = n.sizes(name)
-    return n.integers_of(sizes, (len(sizes),))
-
-
-def _in_rows(n: TorchNode, labels: Value, lengths: Value) -> Value:
-    """Labels of one sequence after the other, as rows with anything behind the end."""
-    counts = n.value_of(lengths).astype(np.int64)
-    starts = np.cumsum(counts) - counts
-    longest = int(counts.max(initial=0))
-    places = np.minimum(starts[:, None] + np.arange(longest), max(0, labels.type.size - 1))
-    return n.emit(Gather(0), labels, n.constant(places))

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from afterglow.frontends.torch.importers.projected import projected_lstm
 from afterglow.frontends.torch.node import TorchNode
 from afterglow.frontends.torch.registry import aten
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Add
-from afterglow.ops.indexing import Gather
 from afterglow.ops.movement import Concat, Reshape, Transpose, slice_axis
 from afterglow.ops.recurrent import GRU, LSTM, RNN, Activation
 from afterglow.support.errors import ModelError
-from afterglow.types import Array
 
 _SWAP = (1, 0, 2)
 _LSTM_GATES = (0, 3, 1, 2)
@@ -35,7 +31,7 @@ class _Weights:
     projection: Value | None
 
 
-@aten("lstm.input", "lstm.data")
+@aten("lstm.input")
 def lstm(n: TorchNode) -> Sequence[Value]:
     """Results: h of every step, the last h and the last cell of each layer and direction."""
     states = [x for x in n.tensors("hx") if x is not None]
@@ -44,14 +40,7 @@ def lstm(n: TorchNode) -> Sequence[Value]:
     return _Stack(n, states).results()
 
 
-@aten(
-    "gru.input",
-    "gru.data",
-    "rnn_tanh.input",
-    "rnn_tanh.data",
-    "rnn_relu.input",
-    "rnn_relu.data",
-)
+@aten("gru.input", "rnn_tanh.input", "rnn_relu.input")
 def one_state(n: TorchNode) -> Sequence[Value]:
     """Results: h of every step, and the last h of each layer and direction."""
     return _Stack(n, [n.value("hx")]).results()
@@ -63,7 +52,7 @@ class _Stack:
     def __init__(self, n: TorchNode, states: list[Value]) -> None:
         self.n = n
         self.states = states
-        self.kind, self.form = n.proto.op_type.split(".")
+        self.kind = n.proto.op_type.partition(".")[0]
         self.directions = 2 if n.flag("bidirectional") else 1
         self.layers = n.size("num_layers")
         if n.flag("train") and n.scalar("dropout") and self.layers > 1:
@@ -71,12 +60,11 @@ class _Stack:
                 f"dropout of {n.scalar('dropout')} between layers is not supported",
                 help="export the model in inference mode: module.eval()",
             )
-        self.packing: _Packing | None = None
-        self.lengths: Value | None = None
 
     def results(self) -> Sequence[Value]:
         """Run one layer after the other."""
-        n, x = self.n, self._steps()
+        n, x = self.n, self._swapped(self.n.value("input"))
+        n.extents(x, 3)
         last: list[list[Value]] = [[] for _ in self.states]
         for layer in range(self.layers):
             ys = []
@@ -87,27 +75,11 @@ class _Stack:
                     found.append(n.emit(Reshape((1, *state.type.shape)), state))
             x = n.emit(Concat(2), *ys) if len(ys) > 1 else ys[0]
         stacked = (n.emit(Concat(0), *each) if len(each) > 1 else each[0] for each in last)
-        return self._returned(x), *stacked
+        return self._swapped(x), *stacked
 
-    def _steps(self) -> Value:
-        """The operand as [steps, batch, width]."""
-        n = self.n
-        if self.form == "data":
-            self.packing = _Packing(n.value_of(n.value("batch_sizes")))
-            self.lengths = n.constant(self.packing.lengths)
-            return n.emit(Gather(0), n.value("data"), n.constant(self.packing.unpacked))
-        x = n.value("input")
-        n.extents(x, 3)
-        return n.emit(Transpose(_SWAP), x) if n.flag("batch_first") else x
-
-    def _returned(self, y: Value) -> Value:
-        """The result in the form of the operand."""
-        n = self.n
-        if self.packing is not None:
-            steps, batch, width = y.type.shape
-            rows = n.emit(Reshape((steps * batch, width)), y)
-            return n.emit(Gather(0), rows, n.constant(self.packing.packed))
-        return n.emit(Transpose(_SWAP), y) if n.flag("batch_first") else y
+    def _swapped(self, x: Value) -> Value:
+        """From the order of the call to [steps, batch, width], and back."""
+        return self.n.emit(Transpose(_SWAP), x) if self.n.flag("batch_first") else x
 
     def _run(self, x: Value, index: int, reverse: bool) -> tuple[Value, ...]:
         """One direction of one layer: h of every step, then the last states."""
@@ -118,11 +90,11 @@ class _Stack:
         if self.kind == "gru":
             gates = (_blocks(n, v, _GRU_GATES) for v in (w.weight, w.recurrence))
             op = GRU(reverse=reverse, linear_before_reset=True)
-            return n.emit_all(op, x, *gates, *_gru_biases(n, w.biases), self.lengths, *first)
+            return n.emit_all(op, x, *gates, *_gru_biases(n, w.biases), None, *first)
         activation = Activation.TANH if self.kind == "rnn_tanh" else Activation.RELU
         bias = None if w.biases is None else n.emit(Add(), *w.biases)
         simple = RNN(activations=(activation,), reverse=reverse)
-        return n.emit_all(simple, x, w.weight, w.recurrence, bias, self.lengths, *first)
+        return n.emit_all(simple, x, w.weight, w.recurrence, bias, None, *first)
 
     def _run_lstm(
         self, x: Value, w: _Weights, first: list[Value], reverse: bool
@@ -132,9 +104,7 @@ class _Stack:
         bias = None if w.biases is None else _blocks(n, n.emit(Add(), *w.biases), _LSTM_GATES)
         if w.projection is None:
             op = LSTM(reverse=reverse)
-            return n.emit_all(op, x, weight, recurrence, bias, self.lengths, *first)
-        if self.lengths is not None:
-            raise n.fail("packed sequences are not supported by an LSTM with projections")
+            return n.emit_all(op, x, weight, recurrence, bias, None, *first)
         parts = (weight, recurrence, w.projection)
         return projected_lstm(n, x, parts, bias, (first[0], first[1]), reverse=reverse)
 
@@ -153,22 +123,6 @@ class _Stack:
         biases = (rest[0], rest[1]) if has_biases else None
         projection = rest[-1] if each in (3, 5) else None
         return _Weights(weight, recurrence, biases, projection)
-
-
-class _Packing:
-    """Sequences of several lengths, longest first: how many each step has."""
-
-    def __init__(self, sizes: Array) -> None:
-        sizes = sizes.astype(np.int64).reshape(-1)
-        batch = int(sizes.max(initial=0))
-        starts = np.cumsum(sizes) - sizes
-        present = np.arange(batch) < sizes[:, None]
-        self.lengths = present.sum(0).astype(np.int32)
-        """The length of each sequence."""
-        self.unpacked = np.where(present, starts[:, None] + np.arange(batch), 0)
-        """Which row of the data each step of each sequence is: anything behind its end."""
-        self.packed = np.flatnonzero(present)
-        """Which step of which sequence each row of the data is."""
 
 
 def _blocks(n: TorchNode, x: Value, order: Sequence[int]) -> Value:

@@ -120,7 +120,7 @@ def grid_sampler(n: TorchNode) -> Value:
 def affine_grid(n: TorchNode) -> Value:
     """Where a matrix takes each place of an image."""
     aligned = n.flag("align_corners")
-    return affine_grid_of(n, n.value("theta"), n.sizes("size"), aligned=aligned)
+    return affine_grid_of(n, n.value("theta"), n.sizes("size"), aligned=aligned, alone=0.0)
 
 
 def _block_windows(n: TorchNode) -> Windows:

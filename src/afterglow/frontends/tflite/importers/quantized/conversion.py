@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.frontends.onnx.importers.conversion import as_dtype
+from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.tflite.elements import Quantization
 from afterglow.frontends.tflite.importers.quantized.scaling import (
     difference,
