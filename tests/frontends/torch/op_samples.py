@@ -171,12 +171,8 @@ def judge(op: Any, call: Call | Calls, backend: str = "interpreter") -> tuple[Ou
     try:
         found = run(program, call.tensors, backend)
     except AfterglowError as error:
-<<<<<<< HEAD
-        return Outcome.REFUSED, f"{error.what} {getattr(error, 'where', '')}".splitlines()[0]
-=======
         kind = Outcome.CRASHED if "internal error" in error.what else Outcome.REFUSED
         return kind, f"{error.what} {error.where}".splitlines()[0]
->>>>>>> h/tor2
     except Exception as error:
         return Outcome.CRASHED, f"{type(error).__name__}: {_first_line(error)}"
     is_random = full_name(op) in RANDOM or call.drops
