@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import afterglow as ag
+from afterglow.exporters.onnx.writer import to_onnx
 from afterglow.frontends.definition.dialect import Dialect
 from afterglow.graph import Op, run_function
 from afterglow.ops.elementwise import Mul, Neg, scalar
@@ -342,3 +343,18 @@ def test_the_command_line_takes_files_that_declare_ops(
           help: write --ops FILE.py
     """
     afterglow.fails(2, message, "run", str(model), "--ops", str(ops))
+
+
+def test_it_is_exported_as_the_node_that_it_is_bound_to() -> None:
+    swirl = declare_swirl(onnx="com.acme::Swirl")
+    text = ag.print_module(module_with(swirl(0.25)))
+    exported = to_onnx(ag.parse_module(text))
+    assert [(each.domain, each.version) for each in exported.opset_import][1:] == [("com.acme", 1)]
+    (node,) = ag.import_model(exported).main.nodes
+    assert node.op == swirl(0.25)
+
+
+def test_programs_with_it_are_checked_like_all_others() -> None:
+    with pytest.warns(ag.AfterglowWarning):
+        model = ag.compile(module_with(declare_swirl()()), verify=True)
+    np.testing.assert_array_equal(model(X), X * np.float32(np.cos(0.5)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -137,7 +138,7 @@ def floor_div(n: TfliteNode) -> Value:
 @tflite_op("ADD_N")
 def add_n(n: TfliteNode) -> Value:
     """The sum of any number of operands."""
-    total, *rest = n.values()
+    total, rest = n[0], n.values()[1:]
     for value in rest:
         total = n.emit(e.Add(), total, value)
     return total
@@ -200,9 +201,11 @@ def fake_quant(n: TfliteNode) -> Value:
     low, high, bits = n.real("min"), n.real("max"), n.count("num_bits", 8)
     if not 2 <= bits <= 16:
         raise ModelError(f"num_bits is {bits}, it must be from 2 to 16")
+    if not (math.isfinite(low) and math.isfinite(high) and low < high and x.type.dtype.is_float):
+        raise ModelError(f"{x.type} cannot be quantized from {low} to {high}")
     first, last = int(n.flag("narrow_range")), 2**bits - 1
     scale = np.float32((high - low) / (last - first))
-    point = first - low / float(scale) if scale else 0.0
+    point = first - low / float(scale) if scale and np.isfinite(scale) else 0.0
     zero = min(max(int(np.floor(point + 0.5)), first), last)
     least, most = (float((step - zero) * scale) for step in (first, last))
     clipped = n.emit(e.Min(), n.emit(e.Max(), x, n.full(least, x.type.dtype)), _like(n, x, most))

@@ -22,14 +22,14 @@ def resize_bilinear(n: TfliteNode) -> Value:
         coordinates = Coordinates.ALIGN_CORNERS
     elif n.flag("half_pixel_centers"):
         coordinates = Coordinates.HALF_PIXEL
-    shape = _sizes(n)
+    shape = resized_shape(n)
     return n.emit(Resize(shape, _SCALES, Interpolation.LINEAR, coordinates), n[0])
 
 
 @tflite_op("RESIZE_NEAREST_NEIGHBOR", moves=True)
 def resize_nearest(n: TfliteNode) -> Value:
     """The pixel below a place, or the nearest if corners are aligned."""
-    shape = _sizes(n)
+    shape = resized_shape(n)
     coordinates, rounding = Coordinates.ASYMMETRIC, Rounding.FLOOR
     if n.flag("align_corners"):
         coordinates, rounding = Coordinates.ALIGN_CORNERS, Rounding.HALF_UP
@@ -51,7 +51,7 @@ _SCALES = (1.0, 0.0, 0.0, 1.0)
 """Those of rows and columns follow from the extents."""
 
 
-def _sizes(n: TfliteNode) -> tuple[int, ...]:
+def resized_shape(n: TfliteNode) -> tuple[int, ...]:
     """The shape of the result: operand 1 has its rows and columns."""
     batch, height, width, channels = n.extents(n[0], 4)
     sizes = n.known_extents(1)

@@ -74,13 +74,16 @@ class Forms:
         graph = Graph(self.tensors, self.operators, list(self.feeds), self.results)
         return write(graph)
 
+    def run(self, tmp_path: Path, backend: str = "interpreter") -> dict[str, Array]:
+        """What the file gives, by name."""
+        (tmp_path / "model.tflite").write_bytes(self.file())
+        optimize = backend != "interpreter"
+        model = ag.compile(tmp_path / "model.tflite", backend=backend, optimize=optimize)
+        return dict(zip(self.results, model.run(self.results, self.feeds), strict=True))
+
     def check(self, tmp_path: Path, backend: str = "interpreter") -> None:
         """Compare every output with the reference kernels: their bits must be equal."""
-        data = self.file()
-        (tmp_path / "model.tflite").write_bytes(data)
-        model = ag.compile(tmp_path / "model.tflite", backend=backend)
-        got = dict(zip(self.results, model.run(self.results, self.feeds), strict=True))
-        wanted = run_reference(data, self.feeds)
+        got, wanted = self.run(tmp_path, backend), run_reference(self.file(), self.feeds)
         makers = {name: each for each in self.operators for name in each.outputs}
         for name, want in wanted.items():
             assert got[name].dtype == want.dtype, makers[name]

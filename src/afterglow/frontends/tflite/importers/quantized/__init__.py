@@ -3,10 +3,23 @@
 from afterglow.frontends.tflite.importers.quantized import (
     arithmetic,
     conversion,
+    hybrid,
+    image,
     linear,
     movement,
     pooling,
+    softmax,
     tables,
 )
 
-__all__ = ["arithmetic", "conversion", "linear", "movement", "pooling", "tables"]
+__all__ = [
+    "arithmetic",
+    "conversion",
+    "hybrid",
+    "image",
+    "linear",
+    "movement",
+    "pooling",
+    "softmax",
+    "tables",
+]
