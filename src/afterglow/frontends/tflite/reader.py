@@ -229,6 +229,7 @@ def _operator(table: Table, codes: list[tuple[str, str, int]], tensors: int) -> 
         table.file.charge(8 * len(data))
         options.update(custom_attributes(data))
         options["custom_options"] = AttributeDef(AttributeKind.INTS, tuple(data))
+        options["version"] = AttributeDef(AttributeKind.INT, version)
     return OperatorRecord(op_type, domain, version, inputs, outputs, options)
 
 
