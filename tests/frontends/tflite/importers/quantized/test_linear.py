@@ -145,7 +145,9 @@ def test_filters_by_time_have_the_bits_of_the_reference_step_after_step(tmp_path
     bias = forms.constant(np.arange(3, dtype=np.int32), 0.00001)
     state = forms.tensor("int16", (2, 24), 0.0005, variable=True)
     y = forms.tensor("int8", (2, 3), 0.05, -3)
-    forms.op("SVDF", [x, features, times, bias, state], y, "SVDF", rank=2, fused_activation_function=1)
+    forms.op(
+        "SVDF", [x, features, times, bias, state], y, "SVDF", rank=2, fused_activation_function=1
+    )
     feeds = [{x: forms.numbers("int8", (2, 5))} for _ in range(6)]
     (tmp_path / "model.tflite").write_bytes(forms.file())
     model = ag.compile(tmp_path / "model.tflite", backend="interpreter")
