@@ -1,4 +1,4 @@
-"""One op after the other, as a file with its inputs: what LiteRT and we compute of it is compared."""
+"""One op after the other, as a file with its inputs."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def is_complex(attributes: Mapping[str, AttributeDef]) -> bool:
 def has_real_result(attributes: Mapping[str, AttributeDef]) -> bool:
     """Whether the first result of a node with these attributes holds floats."""
     names = attributes[RESULT_TYPES].value if RESULT_TYPES in attributes else ()
-    return bool(names) and names[0] in DTYPES and DTYPES[names[0]].is_float
+    return any(name in DTYPES and DTYPES[name].is_float for name in names[:1])
 
 
 def is_quantized(attributes: Mapping[str, AttributeDef]) -> bool:
