@@ -8,8 +8,8 @@ import numpy as np
 
 from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.common.movement import reshaped
+from afterglow.frontends.common.ranges import value_range
 from afterglow.frontends.definition.dialect import Results
-from afterglow.frontends.onnx.importers.generators import value_range
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import tflite_op
 from afterglow.graph import Value
