@@ -172,7 +172,7 @@ stand in the nets, and quantize again; they are compiled to integer arithmetic.
 ## Operators
 
 Generated from the code: {count} operators. Tests compare each with its ONNX twin. Random fills
-and batch normalization or dropout in training are refused, as are operators that are not listed.
+and batch normalization in training are refused, as are operators that are not listed.
 """
 
 

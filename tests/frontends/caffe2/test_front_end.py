@@ -158,8 +158,8 @@ def test_errors_name_the_operator() -> None:
     )
     error = refused(op("XavierFill", shape=[2]))
     assert error.what == "its values are random: this net begins a training"
-    error = refused(op("Dropout", ["x"]), x=(2,))
-    assert error.what == "it drops elements, as in training"
+    error = refused(op("SpatialBN", [*"xabcd"]), x=(1, 2), a=(2,), b=(2,), c=(2,), d=(2,))
+    assert error.what == "it normalizes by the batch, as in training"
     error = refused(op("MaxPool", ["x"], kernel=2, legacy_pad=7), x=(1, 1, 4, 4))
     assert error.what == "attribute 'legacy_pad' must be from 0 to 3, it is 7"
     error = refused(op("MaxPool", ["x"], order="CHWN", kernel=2), x=(1, 1, 4, 4))
