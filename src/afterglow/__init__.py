@@ -18,6 +18,7 @@ if _typing.TYPE_CHECKING:
     from afterglow.driver.images import ImageSamples
     from afterglow.driver.load import load
     from afterglow.driver.profiling import profile
+    from afterglow.frontends.torch.front_end import from_torch
     from afterglow.graph import Builder, Function, Module, Op, print_module
     from afterglow.host.host import Host
     from afterglow.ops.comprehension import comprehension
@@ -98,6 +99,7 @@ __all__ = [
     "devices",
     "differentiate",
     "export_onnx",
+    "from_torch",
     "import_model",
     "load",
     "nn",
@@ -121,6 +123,7 @@ _HOMES = {
     "afterglow.driver.images": ("ImageSamples",),
     "afterglow.driver.load": ("load",),
     "afterglow.driver.profiling": ("profile",),
+    "afterglow.frontends.torch.front_end": ("from_torch",),
     "afterglow.graph": ("Builder", "Function", "Module", "Op", "print_module"),
     "afterglow.host.host": ("Host",),
     "afterglow.ops.comprehension": ("comprehension",),

@@ -8,6 +8,10 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.ops.own_ops import forget_own_ops
+
+__all__ = ["forget_own_ops"]  # a lesson declares ops, and runs in this process
+
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 LESSONS = sorted(EXAMPLES.glob("[0-9]*.py"))
 MOST_LINES = 80
@@ -120,3 +124,11 @@ def test_fine_tuning(capsys):
     before, after = zip(*re.findall(r"(\S+)% right before, (\S+)% after", text), strict=True)
     assert max(map(float, before)) < 30 < 60 < min(map(float, after))
     assert f"{after[1]}% right" in text.splitlines()[-1]
+
+
+def test_ops_of_your_own(capsys):
+    text = output_of(EXAMPLES / "10_ops_of_your_own.py", capsys)
+    assert "plan tiled" in text
+    assert "acme::rank out %order, in %d {descending = false} plan host" in text
+    assert "the nearest center is right for 100% of all points" in text
+    assert "error: unknown index l" in text

@@ -205,6 +205,23 @@ def test_state_changes_once_its_old_value_was_read_and_takes_no_memory() -> None
     assert not any(isinstance(step, Copy) for step in program.body)
 
 
+def test_state_that_is_read_on_the_way_to_an_output_changes_after_that() -> None:
+    given = parse_function(
+        inspect.cleandoc("""
+        state @s : f32[64]
+        func @main(%x: f32[64]) {
+          %a = exp(@s) : f32[64]
+          %before = abs(%a) : f32[64]
+          %after = add(%before, %x) : f32[64]
+          store %after to @s
+          return %before
+        }
+        """)
+    )
+    Schedule(settle).run(given)
+    assert [node.name for node in given.nodes] == ["a", "before", "after"]
+
+
 def test_a_step_says_what_it_touches_needs_joins_and_yields() -> None:
     given = function(
         f"%a = {matmul('%x')}",

@@ -136,9 +136,9 @@ def test_sixteen_bit_floats_and_integers_pass():
         torch.testing.assert_close(compiled(model)(x, i), model(x, i))
 
 
-def test_what_is_not_supported_runs_in_pytorch_and_is_said_once():
+def test_what_is_not_supported_runs_in_pytorch_and_is_said_once(compilations):
     def model(x):
-        return torch.linalg.eigvalsh(x + x.t()) * 2
+        return torch.linalg.eigvalsh(x + x.t() * 3 + x) * 2 + 1
 
     x, ours = torch.randn(3, 3), compiled(model)
     with torch.no_grad():
@@ -148,6 +148,18 @@ def test_what_is_not_supported_runs_in_pytorch_and_is_said_once():
         torch.testing.assert_close(first, model(x))
         with _Silent():
             torch.testing.assert_close(ours(x), model(x))
+    assert len(compilations) == 2  # what is before it, and what is behind
+
+
+def test_a_call_that_turns_out_to_be_refused_is_said_with_its_name_and_place():
+    def model(x):
+        places = torch.full((1, 2, 2), 0.5)
+        return nn.functional.fractional_max_pool2d(x, 2, output_size=2, _random_samples=places)
+
+    x = torch.rand(1, 2, 5, 5)
+    with torch.no_grad(), pytest.warns(AfterglowWarning, match="fractional_max_pool2d"):
+        ours = compiled(model)(x)
+    torch.testing.assert_close(ours, model(x))
 
 
 def test_an_unknown_option_is_refused():

@@ -38,7 +38,9 @@ if TYPE_CHECKING:  # what quantizes is imported with the compiler
 
 def compile(
     source: Any,
+    example_inputs: Any = None,
     *,
+    dynamic_shapes: Any = None,
     backend: Devices = "cpu",
     target: str = "host",
     threads: int | None = None,
@@ -66,13 +68,18 @@ def compile(
     verify: bool | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
-    """Compile a model: a path, bytes, an `onnx.ModelProto`, or a `Module` built by hand.
+    """Compile a model: a path, bytes, or an object such as an `onnx.ModelProto`.
+
+    Objects are also a `torch.export.ExportedProgram`, a `torch.nn.Module` with example inputs, and
+    a `Module` built by hand.
 
     A dimension with bounds is compiled once for all extents within them. What is not bound here is
     bound by calls, and the model is compiled for what they bring: see docs/shapes.md.
 
     Args:
         source: the model.
+        example_inputs: what a `torch.nn.Module` is traced with: docs/pytorch.md.
+        dynamic_shapes: which of their extents are dynamic, as `torch.export.export` takes it.
         backend: "cpu", "opencl", "interpreter", "primitives", or the name of a plug-in; a list of
             these or of `LogicalDevice`s, over which the model is partitioned; or "auto" for all
             devices of this machine: docs/partitioning.md.
@@ -120,6 +127,11 @@ def compile(
         verify: check the program after each pass, and each instruction as it runs.
         progress: called with the name of each stage when it begins.
     """
+    if example_inputs is not None or dynamic_shapes is not None:
+        # here, because importing the front ends takes longer than loading a cached model
+        from afterglow.frontends.base import Traced  # noqa: PLC0415
+
+        source = Traced(source, example_inputs, dynamic_shapes)
     check_bindings(shapes, dims, values, state=state, target=target)
     dim_options = DimOptions.of(dims or {})
     options = Options(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from afterglow.frontends.base import Source
+from afterglow.frontends.base import Source, Traced
 from afterglow.frontends.registry import find_source
 from afterglow.support.errors import UsageError
 
@@ -16,9 +16,15 @@ def open_source(source: Any) -> Source:
     if source == "":
         raise UsageError("the name of the model's file is empty")
     found = find_source(source)
+    if found is None and isinstance(source, Traced):
+        raise UsageError(
+            f"example inputs are for modules of PyTorch, got a {type(source.model).__name__}",
+            help="give a torch.nn.Module",
+        )
     if found is None:
         raise UsageError(
             f"cannot compile a {type(source).__name__}",
-            help="give a path, bytes, an onnx.ModelProto or an afterglow.Module",
+            help="give a path, bytes, a torch.nn.Module with example inputs, an exported program, "
+            "an onnx.ModelProto or an afterglow.Module",
         )
     return found

@@ -119,6 +119,18 @@ class Remainder:
     weights: bytes | memoryview
 
 
+@dataclass(frozen=True)
+class Traced:
+    """A model of another library that a front end traces, with inputs as an example.
+
+    `dynamic_shapes` says which of their extents are dynamic, as that library takes it.
+    """
+
+    model: Any
+    inputs: Any
+    dynamic_shapes: Any = None
+
+
 class UnboundDimensionsError(UsageError):
     """Inputs have dynamic dimensions, which must be bound before the model can be loaded.
 

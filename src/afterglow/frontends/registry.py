@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from afterglow.frontends.base import FrontEnd, Source
+from afterglow.frontends.caffe2.front_end import Caffe2FrontEnd
 from afterglow.frontends.content import Content
 from afterglow.frontends.definition.defined import DefinedSource, HostGraphSource
 from afterglow.frontends.definition.dialect import Dialect
@@ -38,6 +39,7 @@ BUILT_IN: tuple[FrontEnd, ...] = (
     HostGraphFrontEnd(),
     ModuleFrontEnd(),
     TorchFrontEnd(),
+    Caffe2FrontEnd(),
     TfliteFrontEnd(),
     OnnxFrontEnd(),
 )

@@ -14,9 +14,7 @@ from afterglow.ops.channels import emit_along
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import (
     Add,
-    And,
     BitCast,
-    Less,
     LessEqual,
     Mul,
     ShiftLeft,
@@ -82,7 +80,8 @@ class Requantize(Op):
 
     The multiplier and the shift are numbers, or vectors along `axis`. The product has 64 bits, in
     which it is exact; a shift is 1 to 62. `twice`, the quotient by 2^31 is rounded so, and then its
-    own by 2^(shift - 31), with halves away from zero, as TFLite has it; a shift is then 31 to 62.
+    own by 2^(shift - 31), with halves away from zero, as TFLite has it; a shift is then 31 to 61,
+    the first quotient has 32 bits, and what is added to it afterwards wraps around.
     """
 
     along_axis = ("multiplier", "shift")
@@ -107,7 +106,7 @@ class Requantize(Op):
         product = x.astype(np.int64) * factors
         rounded = (_rounded_twice if self.twice else _rounded)(product, shifts)
         limits = np.iinfo(self.dtype.numpy)
-        shifted = np.clip(rounded + self.zero_point, limits.min, limits.max)
+        shifted = np.clip(rounded + rounded.dtype.type(self.zero_point), limits.min, limits.max)
         return np.asarray(shifted.astype(self.dtype.numpy))
 
     def lower(self, b: Builder, x: Value, multiplier: Value, shift: Value) -> Value:
@@ -119,7 +118,7 @@ class Requantize(Op):
         product = b.emit(Mul(), wide, factors)
         rounding = _emit_rounded_twice if self.twice else _emit_rounded
         rounded = rounding(b, product, shifts)
-        shifted = b.emit(Add(), rounded, scalar(b, self.zero_point, wide))
+        shifted = b.emit(Add(), rounded, scalar(b, self.zero_point, rounded))
         limits = np.iinfo(self.dtype.numpy)
         return b.emit(Cast(self.dtype), b.emit(Clip(limits.min, limits.max), shifted))
 
@@ -156,10 +155,9 @@ def _rounded(x: Array, shifts: Array) -> Array:
 
 def _rounded_twice(x: Array, shifts: Array) -> Array:
     """x / 2^31, rounded so, and what of the shift is left, with halves away from zero."""
-    high = _rounded(x, np.asarray(HIGH_BITS))
-    mask = np.left_shift(np.int64(1), shifts - HIGH_BITS) - 1
-    up = (high & mask) > (mask >> 1) + (high < 0)
-    return np.asarray(np.right_shift(high, shifts - HIGH_BITS) + up)
+    high, rest = _rounded(x, np.asarray(HIGH_BITS)), shifts - HIGH_BITS
+    halves = (np.left_shift(np.int64(1), rest) - (high < 0)) >> 1
+    return np.asarray(np.right_shift((high + halves).astype(np.int32), rest.astype(np.int32)))
 
 
 def _emit_rounded(b: Builder, x: Value, shifts: Value) -> Value:
@@ -170,14 +168,16 @@ def _emit_rounded(b: Builder, x: Value, shifts: Value) -> Value:
 
 
 def _emit_rounded_twice(b: Builder, x: Value, shifts: Value) -> Value:
-    """As `_rounded_twice`, from primitive ops."""
-    one, bits, zero = (scalar(b, number, x) for number in (1, HIGH_BITS, 0))
-    high, rest = _emit_rounded(b, x, bits), b.emit(Sub(), shifts, bits)
-    mask = b.emit(Sub(), b.emit(ShiftLeft(), one, rest), one)
-    negative = b.emit(Cast(i64), b.emit(Less(), high, zero))
-    most = b.emit(Add(), b.emit(ShiftRight(), mask, one), negative)
-    up = b.emit(Cast(i64), b.emit(Less(), most, b.emit(And(), high, mask)))
-    return b.emit(Add(), b.emit(ShiftRight(), high, rest), up)
+    """As `_rounded_twice`, from primitive ops, in 32 bits."""
+    bits = scalar(b, HIGH_BITS, x)
+    high = b.emit(Cast(i32), _emit_rounded(b, x, bits))
+    rest = b.emit(Cast(i32), b.emit(Sub(), shifts, bits))
+    one, sign_bit = scalar(b, 1, high), scalar(b, i32.bits - 1, high)
+    unit = b.emit(ShiftLeft(), one, rest)
+    # 2^rest / 2 for what is not negative, and one less for the rest; none if nothing is shifted.
+    signed = b.emit(Add(), unit, b.emit(ShiftRight(), high, sign_bit))
+    halves = b.emit(ShiftRight(), signed, one)
+    return b.emit(ShiftRight(), b.emit(Add(), high, halves), rest)
 
 
 @op("integer_sqrt")

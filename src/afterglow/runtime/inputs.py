@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from afterglow.runtime.signature import TensorInfo
+from afterglow.runtime.torch_tensors import array_of, is_tensor
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
@@ -55,7 +56,7 @@ def _strings(info: TensorInfo, array: Array) -> Array:
 def _as_array(info: TensorInfo, given: Any) -> Array:
     assert info.dtype is not None
     try:
-        array = np.asarray(given)
+        array = array_of(given) if is_tensor(given) else np.asarray(given)
     except ValueError:  # a list whose parts have different lengths
         raise _no_array(info, given) from None
     if info.dtype.kind is not Kind.STRING and array.dtype.kind == "O":

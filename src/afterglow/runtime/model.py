@@ -25,6 +25,7 @@ from afterglow.runtime.inputs import checked_input
 from afterglow.runtime.saved import check_replaceable, save_versions, saved_bytes
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.signature import Signature, TensorInfo
+from afterglow.runtime.torch_tensors import is_tensor, tensor_of
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.runtime.versions import Key, Versions, by_input
 from afterglow.support.errors import AfterglowError, UsageError
@@ -234,10 +235,10 @@ class CompiledModel:
 
         A single dictionary gives inputs by name. Sequences are lists of arrays, and an empty
         optional is None, as inputs and outputs. Python lists and numbers are converted to arrays
-        of the input's element type.
+        of the input's element type. If an input is a tensor of PyTorch, outputs are such, too.
         """
         if len(arrays) == 1 and type(arrays[0]) is dict and not named and self._takes_tensors:
-            return _alone(self.run(None, arrays[0]))
+            return _alone(self._run_all(arrays[0]))
         if len(arrays) > len(self.inputs):
             listed = ", ".join(info.name for info in self.inputs)
             raise UsageError(
@@ -248,7 +249,14 @@ class CompiledModel:
         twice = [name for name in named if name in feed]
         if twice:
             raise UsageError(f"input {twice[0]!r} is given by position and by name")
-        return _alone(self.run(None, {**feed, **named}))
+        return _alone(self._run_all({**feed, **named}))
+
+    def _run_all(self, feed: Mapping[str, Any]) -> list[Any]:
+        """All outputs, as the kind of arrays that was given."""
+        outputs = self.run(None, feed)
+        if any(type(given) is not np.ndarray and is_tensor(given) for given in feed.values()):
+            return [tensor_of(each) if type(each) is np.ndarray else each for each in outputs]
+        return outputs
 
     def reset(self, arrays: Mapping[str, Array] | None = None) -> None:
         """Let all state be as before the first call: zeros, and empty where it grows.

@@ -47,6 +47,14 @@ def bound_op(dialect: str, domain: str, op_type: str) -> Any:
     return _BOUND.get((dialect, domain, op_type)) if _BOUND else None
 
 
+def bound_name(dialect: str, cls: Any) -> tuple[str, str] | None:
+    """The domain and the name of an op that a class is bound to; None if it is not."""
+    named = (
+        (key[1], key[2]) for key, bound in _BOUND.items() if key[0] == dialect and bound is cls
+    )
+    return next(named, None)
+
+
 def tell_once(mnemonic: str) -> bool:
     """Whether users are to be told something about an op: the first time it is asked."""
     is_new = mnemonic not in _TOLD

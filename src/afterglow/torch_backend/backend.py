@@ -12,7 +12,7 @@ from torch._guards import TracingContext
 
 from afterglow.frontends.torch.decompositions import decompositions
 from afterglow.support.errors import UsageError
-from afterglow.torch_backend.graph_call import GraphCall
+from afterglow.torch_backend.parts import graph_call
 
 OPTIONS = ("threads", "precision", "exact", "cache", "dims")
 """Those of `afterglow.compile` that a graph of PyTorch can have."""
@@ -48,12 +48,12 @@ def _compile(
     *,
     options: Mapping[str, Any],
     is_inference: bool,
-) -> Callable[[list[Any]], list[Any]]:
+) -> Callable[[list[Any]], Any]:
     """What runs a functional graph; in inference, parameters are constants."""
     fixed = _parameters() if is_inference else ()
-    call = GraphCall(graph, fixed, options)
+    call = graph_call(graph, fixed, options)
 
-    def boxed(args: list[Any]) -> list[Any]:
+    def boxed(args: list[Any]) -> Any:
         return call(args)
 
     boxed.__dict__["_boxed_call"] = True  # how PyTorch knows that it takes one list

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from afterglow.driver.options import Options
 from afterglow.frontends.torch.tensors import array_of, tensor_of
 from afterglow.frontends.torch.traced import Returned, TracedGraph, trace_source
 from afterglow.runtime import CompiledModel
-from afterglow.support.errors import AfterglowError, AfterglowWarning
+from afterglow.support.errors import AfterglowError, warn
 from afterglow.torch_backend.bounds import Bounds
 from afterglow.torch_backend.weights import Weights
 
@@ -27,7 +26,7 @@ class GraphCall:
     """
 
     def __init__(
-        self, graph: fx.GraphModule, fixed: Sequence[int], options: Mapping[str, Any]
+        self, graph: fx.GraphModule, fixed: Collection[int], options: Mapping[str, Any]
     ) -> None:
         self.graph = graph
         self.fixed = fixed
@@ -52,13 +51,14 @@ class GraphCall:
             self.run = CompiledCall(traced, options)
             self.run(args)  # compiles it
         except AfterglowError as error:
-            _warn(error)
+            warn_once(f"a graph runs in PyTorch, as it cannot be compiled: {error}")
             self.run = self._eager
 
     def _eager(self, args: Sequence[Any]) -> list[Any]:
         """What PyTorch makes of the graph."""
         with torch.no_grad():
-            return list(fx.Interpreter(self.graph).run(*args))
+            results = fx.Interpreter(self.graph).run(*args)
+        return [results] if isinstance(results, torch.Tensor) else list(results)
 
 
 class CompiledCall:
@@ -98,9 +98,8 @@ def _result(returned: Returned, outputs: Sequence[Any], args: Sequence[Any]) -> 
 _said: set[str] = set()
 
 
-def _warn(error: AfterglowError) -> None:
-    """Say why a graph runs in PyTorch, once for each reason."""
-    text = f"a graph runs in PyTorch, as it cannot be compiled: {error}"
+def warn_once(text: str) -> None:
+    """Warn, unless that was said before."""
     if text not in _said:
         _said.add(text)
-        warnings.warn(text, AfterglowWarning, stacklevel=2)
+        warn(text)

@@ -89,9 +89,13 @@ class Signature:
     subgraph: int = 0
 
 
-def write(*graphs: Graph, signatures: Sequence[Signature] = ()) -> bytes:
-    """The bytes of a file."""
-    return _Writer(graphs, signatures).run()
+def write(*graphs: Graph, signatures: Sequence[Signature] = (), outside: bool = False) -> bytes:
+    """The bytes of a file; `outside`, those of tensors follow behind the flatbuffer."""
+    if not outside:
+        return _Writer(graphs, signatures).run()
+    size = len(_Writer(graphs, signatures, 2**30).run())
+    writer = _Writer(graphs, signatures, size)
+    return writer.run() + b"".join(writer.buffers)
 
 
 def one_op(
@@ -115,8 +119,11 @@ def one_op(
 
 
 class _Writer:
-    def __init__(self, graphs: Sequence[Graph], signatures: Sequence[Signature]) -> None:
+    def __init__(
+        self, graphs: Sequence[Graph], signatures: Sequence[Signature], behind: int = 0
+    ) -> None:
         self.graphs = graphs
+        self.behind = behind
         self.signatures = signatures
         self.b = flatbuffers.Builder(1024)
         self.buffers: list[bytes] = [b""]
@@ -151,6 +158,12 @@ class _Writer:
     def buffer(self, data: bytes) -> int:
         b = self.b
         place = 0
+        if data and self.behind:
+            tflite.BufferStart(b)
+            tflite.BufferAddOffset(b, self.behind)
+            tflite.BufferAddSize(b, len(data))
+            self.behind += len(data)
+            return int(tflite.BufferEnd(b))
         if data:
             b.StartVector(1, len(data), 16)
             b.head = b.Head() - len(data)

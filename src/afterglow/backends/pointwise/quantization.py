@@ -11,6 +11,7 @@ from afterglow.backends.pointwise.vocabulary import (
     add_saturating,
     clamp,
     convert,
+    high_product,
     look_up,
     nearest_integer,
     nearest_integers,
@@ -95,20 +96,12 @@ def requantize(op: Requantize, x: Value, multiplier: Value, shift: Value) -> Val
 
 
 def _requantized_twice(op: Requantize, x: Value, multiplier: Value, shift: Value) -> Value:
-    """Only the product has 64 bits: its high half fits 32, and no sum of them is too large.
-
-    The zero point is added last, to what is limited so that the sum is in the range.
-    """
-    product = convert(x, i64) * convert(multiplier, i64)
-    high = convert((product + (1 << (HIGH_BITS - 1))) >> HIGH_BITS, i32)
+    """Only the product has 64 bits: the half that is added is one less for what is negative."""
+    high = high_product(x, multiplier)
     rest = shift - HIGH_BITS
-    mask = (rest.like(1) << rest) - 1
-    up = (high & mask) > (mask >> 1) - (high >> (i32.bits - 1))
-    rounded = (high >> rest) + convert(up, i32)
-    low, most = (int(limit) - op.zero_point for limit in op.dtype.limits)
-    least, largest = map(int, i32.limits)
-    limited = clamp(rounded, max(low, least), min(most, largest)) + op.zero_point
-    return convert(limited, op.dtype)
+    halves = ((rest.like(1) << rest) + (high >> (i32.bits - 1))) >> 1
+    rounded = ((high + halves) >> rest) + op.zero_point
+    return convert(rounded, op.dtype, saturate=True)
 
 
 @expression(IntegerSqrt)

@@ -12,7 +12,7 @@ from typing import Any
 
 from afterglow.backends.pointwise.value import Value, ValueT
 from afterglow.types import Array
-from afterglow.types.dtype import DType
+from afterglow.types.dtype import DType, i32, i64
 
 Function = Callable[..., Any]
 """Takes values of one code generator, and numbers beside them; returns such a value."""
@@ -40,6 +40,7 @@ class Vocabulary:
     nearest_integer: Function
     nearest_integers: Function
     add_saturating: Function
+    high_product: Function
     look_up: Function
     has_doubles: Callable[[Any], bool]
     functions: Mapping[str, Function]
@@ -185,6 +186,15 @@ def add_saturating(a: ValueT, b: ValueT) -> ValueT:
     """a + b of integers, saturated to the range of their type."""
     result: ValueT = _of(a).add_saturating(a, b)
     return result
+
+
+def high_product(a: ValueT, b: ValueT) -> ValueT:
+    """a b / 2^31 of i32, rounded to the nearest, halves up: the high half of twice the product."""
+    result: ValueT | None = _of(a).high_product(a, b)
+    if result is not None:
+        return result
+    product = convert(a, i64) * convert(b, i64)
+    return convert((product + (1 << 30)) >> 31, i32)
 
 
 def look_up(x: ValueT, table: Array) -> ValueT:

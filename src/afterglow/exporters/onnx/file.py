@@ -49,6 +49,7 @@ class GraphFile:
         name: str,
         outputs: int = 1,
         attributes: Mapping[str, Any] | None = None,
+        domain: str = "",
     ) -> list[str]:
         """Add a node whose results are called `name`, or like it; empty inputs are left out."""
         results = [self.names.claim(name) for _ in range(outputs)]
@@ -56,7 +57,8 @@ class GraphFile:
         while given and not given[-1]:
             given.pop()
         label = self.labels.claim(self.origin or results[0])
-        node = helper.make_node(op_type, given, results, name=label, **(attributes or {}))
+        node = helper.make_node(op_type, given, results, label, **(attributes or {}))
+        node.domain = domain
         self.nodes.append(node)
         return results
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from afterglow.exporters.onnx.layouts import Layout, channels_first
+from afterglow.exporters.onnx.own import is_bound, write_own
 from afterglow.graph import Node, Op
 
 if TYPE_CHECKING:
@@ -53,5 +54,10 @@ def images(node: Node) -> Layout:
 
 def has_exporter(node: Node) -> bool:
     """Whether a node is written as it is."""
-    entry = EXPORTERS.get(type(node.op))
-    return entry is not None and entry.accepts(node)
+    return (type(node.op) in EXPORTERS or is_bound(node.op)) and exporter_of(node).accepts(node)
+
+
+def exporter_of(node: Node) -> Entry:
+    """How a node is written that has an exporter, or an op that a user has bound to one of ONNX."""
+    own = Entry(write_own, lambda node: None, lambda node: True)
+    return own if is_bound(node.op) else EXPORTERS[type(node.op)]

@@ -9,7 +9,8 @@ from onnx import GraphProto, ModelProto, helper
 from afterglow.exporters.onnx.file import GraphFile
 from afterglow.exporters.onnx.layouts import Layout, plain
 from afterglow.exporters.onnx.node import NodeWriter
-from afterglow.exporters.onnx.registry import EXPORTERS, has_exporter
+from afterglow.exporters.onnx.own import own_domains
+from afterglow.exporters.onnx.registry import exporter_of, has_exporter
 from afterglow.exporters.onnx.values import Values
 from afterglow.graph import Constant, Function, Module, Node, Placeholder, Value
 from afterglow.lowering import LowerOps
@@ -40,7 +41,10 @@ def to_onnx(module: Module) -> ModelProto:
     graph = _Writer(function).graph(module.name)
     return helper.make_model(
         graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[
+            helper.make_opsetid("", OPSET),
+            *(helper.make_opsetid(domain, 1) for domain in own_domains(function)),
+        ],
         ir_version=IR_VERSION,
         producer_name=PRODUCER,
     )
@@ -141,7 +145,7 @@ class _Writer:
 
     def _layout(self, node: Node) -> Layout | None:
         """The layout that ONNX has a node in, or else that of an operand that it can keep."""
-        fixed = EXPORTERS[type(node.op)].layout(node)
+        fixed = exporter_of(node).layout(node)
         if fixed is not None:
             return fixed
         rank = node.results[0].type.rank
@@ -151,7 +155,7 @@ class _Writer:
         return found[0] if can_keep else None
 
     def _write_in(self, node: Node, layout: Layout | None) -> None:
-        entry = EXPORTERS[type(node.op)]
+        entry = exporter_of(node)
         op = node.op if layout is None else node.op.permuted(layout) or node.op
         try:
             names = entry.write(NodeWriter(self.values, self._body, node, op, layout))

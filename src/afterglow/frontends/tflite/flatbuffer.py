@@ -20,10 +20,12 @@ _U16 = struct.Struct("<H")
 _I32 = struct.Struct("<i")
 _U32 = struct.Struct("<I")
 
-MOST_SHARED = 64
-"""How many times the bytes of a file may be read in all."""
+MOST_SHARED = 4
+"""How many times the bytes of a file may be read in all: tables may share what they refer to."""
 
 _LEAST_READ = 2**20
+_MOST_READ = 2**27
+"""Of the largest files, nearly everything is elements of tensors, which are not read here."""
 
 
 class Flatbuffer:
@@ -32,7 +34,7 @@ class Flatbuffer:
     def __init__(self, data: memoryview) -> None:
         self.data = data
         self.size = len(data)
-        self._left = max(_LEAST_READ, MOST_SHARED * self.size)
+        self._left = min(max(_LEAST_READ, MOST_SHARED * self.size), _MOST_READ)
 
     def root(self) -> Table:
         """The table that the file begins with."""

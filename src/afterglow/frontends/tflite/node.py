@@ -26,6 +26,9 @@ OPERAND_TYPES = "x.types"
 RESULT_TYPES = "y.types"
 """The same of the results."""
 
+VERSION = "op.version"
+"""The attribute that has the version of a custom op."""
+
 
 def quantization_attributes(
     prefix: str, quantization: Quantization | None
@@ -87,7 +90,10 @@ class TfliteNode(NodeContext):
 
     def full(self, number: Any, dtype: DType) -> Value:
         """A constant without axes."""
-        return self.constant(np.array(number, dtype.numpy))
+        try:
+            return self.constant(np.array(number, dtype.numpy))
+        except (OverflowError, ValueError):
+            raise ModelError(f"{number} is no number of {dtype}") from None
 
     def axes(self, index: int, rank: int) -> tuple[int, ...]:
         """Axes that operand `index` holds, counted from the front, each once."""

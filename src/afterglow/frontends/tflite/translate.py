@@ -239,7 +239,7 @@ class _Subgraph:
         for index, tensor in enumerate(self.record.tensors):
             if index in self.names or index in produced or tensor.is_variable:
                 continue
-            data = self.owner.file.buffers[tensor.buffer]
+            data = self.owner.file.buffers[tensor.buffer] if tensor.buffer else memoryview(b"")
             if not data and 0 not in tensor.shape:
                 continue
             read = partial(tensor_array, tensor, data)
@@ -379,7 +379,9 @@ class _Subgraph:
         counted = [self.owner.claim(each, each) for each in ("iteration", "condition")]
         inside = [self.owner.claim(f"{each}.inside", "inside") for each in inputs]
         after = self._inner(numbers[1], body).called(inside)
-        (again,) = _one(self._inner(numbers[0], body).called(after))
+        (checked,) = _one(self._inner(numbers[0], body).called(after))
+        again = self.owner.claim("again", "again")
+        body.nodes.append(NodeDef("SCALAR", INTERNAL, again, (checked,), (again,)))
         graph = _body("body", body, (*counted, *inside), (again, *after))
         outputs = tuple(map(self.name, op.outputs))
         self.graph.nodes.append(

@@ -21,7 +21,7 @@ from afterglow.frontends.definition.model import (
 )
 from afterglow.frontends.torch.arguments import Arguments
 from afterglow.frontends.torch.control import CONTROL
-from afterglow.frontends.torch.decompositions import qualified_name
+from afterglow.frontends.torch.decompositions import is_imported, qualified_name
 from afterglow.frontends.torch.elements import element_type
 from afterglow.frontends.torch.node import LAYOUT, PLACE, RESULTS
 from afterglow.frontends.torch.registry import PROGRAM
@@ -51,6 +51,14 @@ _LOOKS_AT_LAYOUT = frozenset(
     }
 )
 """Ops whose results depend on how their operand lies in memory."""
+
+
+def is_known(node: fx.Node) -> bool:
+    """Whether what an FX node calls can be imported, or needs not be."""
+    name = qualified_name(node.target)
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        return name[1] in CONTROL
+    return name in _DROPPED or is_imported(node.target)
 
 
 class Calls:

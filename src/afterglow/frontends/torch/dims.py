@@ -43,7 +43,9 @@ class DimNames:
                 self.names[str(symbols[source])] = name
 
     def extent(self, extent: Any) -> DeclaredExtent:
-        """An extent of an input as it is declared."""
+        """An extent as it is declared: None if it depends on data."""
         if isinstance(extent, int):
             return extent
-        return _SYMBOL.sub(lambda found: self.names.get(found[0], found[0]), str(extent))
+        if not all(name in self.names for name in _SYMBOL.findall(str(extent))):
+            return None
+        return _SYMBOL.sub(lambda found: self.names[found[0]], str(extent))

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import io
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
 from torch.export import ExportedProgram
 
-from afterglow.frontends.base import KeptState
+from afterglow.frontends.base import FileDigests, KeptState
+from afterglow.frontends.content import Content
 from afterglow.frontends.definition.defined import DefinedSource
 from afterglow.frontends.torch.decompositions import decompositions
 from afterglow.frontends.torch.translate import translate_program
+from afterglow.support.digest import digest_of_bytes
+from afterglow.support.errors import ModelError, UnsupportedError, UsageError
 
 
 class TorchSource(DefinedSource):
     """An exported program, taken apart into what is imported, and imported for each binding."""
 
     def __init__(self, program: ExportedProgram) -> None:
-        self.program = program.run_decompositions(decompositions())
+        with _quiet():
+            self.program = program.run_decompositions(decompositions())
         translated = translate_program(self.program)
         super().__init__(translated.model)
         self._state = translated.state
@@ -23,3 +37,99 @@ class TorchSource(DefinedSource):
     def state(self) -> tuple[KeptState, ...]:
         """The buffers that the program writes."""
         return self._state
+
+
+class TorchFile(TorchSource):
+    """A program that `torch.export.save` wrote."""
+
+    def __init__(self, content: Content) -> None:
+        self.content = content
+        with content.located():
+            super().__init__(_read(content))
+
+    @property
+    def path(self) -> Path | None:
+        """The program's file, if it came from one."""
+        return self.content.path
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest_of_bytes(self.content.data)
+
+    def digest(self, files: FileDigests) -> str | None:
+        """A digest of the file."""
+        return self._digest if self.path is None else files.note_files(self.path, [])
+
+    def files(self) -> list[Path]:
+        """The program's file."""
+        return [] if self.path is None else [self.path]
+
+
+def _read(content: Content) -> ExportedProgram:
+    file = io.BytesIO(content.data)
+    if not zipfile.is_zipfile(file):
+        raise ModelError("the program is damaged: its archive does not end as it should")
+    file.seek(0)
+    try:
+        with _quiet():
+            return torch.export.load(file)
+    except Exception as error:  # PyTorch reads damaged files with any
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise ModelError(
+            f"PyTorch cannot read the program: {reason[0]}",
+            help=f"export it anew with the PyTorch that is installed, {torch.__version__}",
+        ) from error
+
+
+def export_module(module: torch.nn.Module, inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
+    """The program of a module in evaluation mode; the module stays as it is."""
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UnsupportedError(
+            "a module of TorchScript cannot be exported",
+            help="give the torch.nn.Module that it was made of",
+        )
+    if inputs is None:
+        raise UsageError(
+            "a module of PyTorch is traced with example inputs",
+            help="give some: afterglow.compile(module, (x,)), or a dictionary by name",
+        )
+    args, kwargs = _arguments(inputs)
+    with _evaluating(module), torch.no_grad(), _quiet():
+        try:
+            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+        except Exception as error:  # whatever the module's own code raises, too
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            raise UnsupportedError(
+                f"torch.export cannot trace the module: {reason[0]}",
+                help="export it yourself, and give the program: torch.export.export(module, …)",
+            ) from error
+
+
+def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and named arguments."""
+    if isinstance(inputs, Mapping):
+        return (), dict(inputs)
+    if isinstance(inputs, (tuple, list)):
+        return tuple(inputs), {}
+    return (inputs,), {}
+
+
+@contextmanager
+def _evaluating(module: torch.nn.Module) -> Iterator[None]:
+    """Let a module be in evaluation mode, all of it, and be as before afterwards."""
+    training = [each for each in module.modules() if each.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for each in training:
+            each.training = True
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide what PyTorch warns of its own code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield

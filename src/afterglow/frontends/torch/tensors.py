@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import torch
 
-from afterglow.frontends.torch.elements import element_type, torch_name
+from afterglow.frontends.torch.elements import element_type
+from afterglow.runtime import torch_tensors
+from afterglow.runtime.torch_tensors import tensor_of
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
-from afterglow.types import Array, DType
+from afterglow.types import Array
 
-_BYTES = {1: torch.uint8, 2: torch.int16}
-"""By their size: types that NumPy has, to look at the bytes of those that it has not."""
+__all__ = ["array_of", "read_tensor", "tensor_of"]
 
 
 def array_of(tensor: torch.Tensor) -> Array:
     """The elements of a tensor where they lie; a copy if they are elsewhere or not in order."""
     _check(tensor)
-    plain = tensor.detach().resolve_conj().resolve_neg().cpu()
-    dtype = element_type(plain.dtype)
-    try:
-        array: Array = plain.numpy()
-    except TypeError:  # an element type that NumPy has not
-        array = plain.view(_BYTES[plain.element_size()]).numpy().view(dtype.numpy)
+    array = torch_tensors.array_of(tensor)
     return array if array.flags.c_contiguous else array.copy()
 
 
@@ -46,13 +42,6 @@ def _check(tensor: torch.Tensor) -> None:
             f"it is a quantized tensor ({tensor.dtype})",
             help="export a model that was quantized by torchao's PT2E, which has plain tensors",
         )
+    element_type(tensor.dtype)  # which we must have
     if tensor.is_nested:
         raise UnsupportedError("it is a nested tensor", help="pad it to one length")
-
-
-def tensor_of(array: Array) -> torch.Tensor:
-    """The elements of an array as a tensor in the same memory."""
-    dtype = getattr(torch, torch_name(DType.of(array.dtype)))
-    if array.dtype.isbuiltin == 1 and array.dtype.kind != "V":
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(f"i{array.dtype.itemsize}")).view(dtype)

@@ -25,6 +25,7 @@ from afterglow.frontends.definition.model import (
     ValueDef,
 )
 from afterglow.frontends.torch.calls import Calls
+from afterglow.frontends.torch.dims import DimNames
 from afterglow.frontends.torch.node import RESULTS
 from afterglow.frontends.torch.registry import TORCH
 from afterglow.frontends.torch.tensors import array_of
@@ -77,7 +78,8 @@ class _Tracer:
     def run(self) -> TracedGraph:
         sizes = self._add_placeholders()
         output = next(node for node in self.graph.nodes if node.op == "output")
-        returned, outputs = self._returned(output.args[0])
+        results = output.args[0]
+        returned, outputs = self._returned((results,) if isinstance(results, fx.Node) else results)
         self.translation.nodes.extend(sizes)
         self.translation.add_calls()
         definition = GraphDef(
@@ -92,6 +94,7 @@ class _Tracer:
     def _add_placeholders(self) -> list[NodeDef]:
         """Define what the graph takes; return the nodes that give sizes of it."""
         axes = dict(self._axes())
+        dims = DimNames((node.name, node.meta.get("val")) for node in self.placeholders)
         sizes = []
         for number, node in enumerate(self.placeholders):
             value = node.meta.get("val")
@@ -101,7 +104,7 @@ class _Tracer:
             elif isinstance(value, torch.SymInt) and str(value) in axes:
                 sizes.append(_size_node(node.name, *axes[str(value)]))
             else:
-                declared = declared_type(value)
+                declared = declared_type(value, dims)
                 if declared is not None:
                     self.taken.append((number, node.name))
                     self.inputs.append(ValueDef(node.name, declared))

@@ -59,6 +59,7 @@ class _Program:
         """The buffers that are written, by what the program calls them."""
         self.places: dict[tuple[Any, ...], str] = {}
         """The names of constants, by where their elements lie."""
+        self.dims = DimNames(())
         specs = program.graph_signature.output_specs
         self.written = {spec.target for spec in specs if spec.kind in _WRITTEN}
 
@@ -83,7 +84,7 @@ class _Program:
         specs = self.program.graph_signature.input_specs
         given = [n for n, spec in zip(nodes, specs, strict=True) if _is_given(spec)]
         named = list(zip(given, self._input_names(), strict=True))
-        dims = DimNames((name, node.meta.get("val")) for node, name in named)
+        self.dims = DimNames((name, node.meta.get("val")) for node, name in named)
         for node, spec in zip(nodes, specs, strict=True):
             if spec.kind in _TENSORS:
                 self._add_tensor(node, str(spec.target))
@@ -93,7 +94,7 @@ class _Program:
                     where=f"in node {node.name!r}",
                 )
         for node, name in named:
-            declared = declared_type(node.meta.get("val"), dims)
+            declared = declared_type(node.meta.get("val"), self.dims)
             if declared is not None:
                 self.calls.names[node] = self.names.claim(name)
                 self.inputs.append(ValueDef(self.calls.names[node], declared))
@@ -128,7 +129,8 @@ class _Program:
         for name, result in self._returned():
             if isinstance(result, fx.Node):
                 self.calls.return_as(name, result)
-                self.outputs.append(ValueDef(name))
+                declared = declared_type(result.meta.get("val"), self.dims)
+                self.outputs.append(ValueDef(name, declared))
             elif isinstance(result, (bool, int, float)):  # not None and texts
                 self.calls.add_number(name, result)
                 self.outputs.append(ValueDef(name))

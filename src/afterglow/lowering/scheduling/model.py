@@ -145,9 +145,17 @@ class _Modeller:
 
     def _number(self, node: Node) -> int | None:
         """The step that a node runs in, if any."""
+        return self.numbers.get(self._outermost(node))
+
+    def _outermost(self, node: Node) -> Node:
+        """The node that one runs with."""
         while node in self.inside:
             node = self.inside[node]
-        return self.numbers.get(node)
+        return node
+
+    def _is_on_state(self, node: Node) -> bool:
+        """Whether a node, or one that runs with it, touches state that changes."""
+        return any(self._outermost(other) is node for other in self.on_states.values())
 
     def _state_changes(self) -> Iterator[Late]:
         """For each step that writes a state, those that touch the state before it."""
@@ -182,7 +190,7 @@ class _Modeller:
         It is none if it has nothing to do with memory or with other steps.
         """
         part = self._part(node)
-        if not part.touches and not part.needs and node not in self.on_states.values():
+        if not part.touches and not part.needs and not self._is_on_state(node):
             return
         self._group(node, [p for p in producers(node) if p in self.waiting])
         joins = [p for p in part.needs if not part.touches or self._joins(p, node, part)]

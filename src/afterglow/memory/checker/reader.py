@@ -145,7 +145,7 @@ _PAIRS = rf'\{{(?:{_STRING}|[^"}}])*\}}'
 _PLAN = rf"(?: plan [A-Za-z_][\w\-]*(?: {_PAIRS})? needs {_PAIRS})?"
 _OPEN = _line(rf"stack(?P<scratch>(?:,? scratch {_NAME})*){_PLAN} \{{")
 _RUN = _line(
-    rf"(?P<word>[A-Za-z_][\w\-]*) (?P<operands>{_OPERAND}(?:, {_OPERAND})*)"
+    rf"(?P<word>[A-Za-z_][\w\-]*(?:::\w+)?) (?P<operands>{_OPERAND}(?:, {_OPERAND})*)"
     rf"(?: {_PAIRS})?(?: if (?P<predicate>{_NAME}))?{_PLAN}"
 )
 _ONE_OPERAND = re.compile(rf"(inout|out|in|scratch) ({_NAME})", re.ASCII)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -37,11 +37,15 @@ from afterglow.ops.einsum import Labels, Term
 from afterglow.ops.elementwise import Add, Max, Min, Mul
 from afterglow.ops.indexing import Gather, Iota
 from afterglow.ops.movement import Expand, Reshape, Slice
+from afterglow.ops.reduction import Reduction as ReductionOp
+from afterglow.support.errors import UnsupportedError
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 
 _UNROLLED = 64
 """Elements of a window that are written out at most; more are gathered."""
+_MOST_GATHERED = 1 << 24
+"""Elements along an axis of which copies are made."""
 _COMBINE: dict[str, Op] = {"sum": Add(), "mean": Add(), "prod": Mul(), "max": Max(), "min": Min()}
 
 
@@ -120,8 +124,19 @@ class StatementLowering:
         return tuple(name for name in self.order if any(name in each for each in labels))
 
     def _aligned(self, term: Term, labels: Labels) -> Value:
-        own = tuple(name for name in labels if name in term.labels)
-        return term.ordered(self.b, own).spread(self.b, labels)
+        own = term.ordered(self.b, tuple(name for name in labels if name in term.labels))
+        kept = self._with_reduced_axes(own.value, tuple(own.extents.get(n, 1) for n in labels))
+        return own.spread(self.b, labels) if kept is None else kept
+
+    def _with_reduced_axes(self, value: Value, shape: tuple[int, ...]) -> Value | None:
+        """A reduction with axes of extent 1 for those that it reduces, if they make this shape."""
+        node = value.producer
+        if node is None or not isinstance(node.op, ReductionOp) or node.op.keepdims:
+            return None
+        op = replace(node.op, keepdims=True)
+        (x,) = node.op.required_of(node.operands)
+        kept = tuple(1 if axis in op.axes else n for axis, n in enumerate(x.type.shape))
+        return self.b.emit(op, x) if kept == shape else None
 
     def affine(self, affine: Affine) -> Affine:
         """An index expression with numbers for the indices that were written out."""
@@ -167,6 +182,12 @@ class StatementLowering:
 
     def _places(self, affine: Affine) -> Array:
         """The values of an index expression for all values of its indices."""
+        count = math.prod(self.ranges[name].extent for name in affine.indices)
+        if count > _MOST_GATHERED:
+            raise UnsupportedError(
+                f"comprehension: index {affine} has {count:,} values, which would be gathered",
+                help="write a sum of products, or the maximum or mean of windows",
+            )
         total = np.array(affine.constant)
         for name, factor in affine.terms:
             own = self.ranges[name]

@@ -40,7 +40,7 @@ def _twice(op: Requantize) -> Case:
     """A case whose first rounding decides the second, with halves of both signs and extremes."""
     x = np.concatenate((_TIES, [7, -7, 1023, -1023, 2**31 - 1, -(2**31), -(2**31) + 1]))
     multiplier = np.array([2**30, 2**31 - 1, 2**30, 1518500250], np.int32)
-    shift = np.array([31, 31, 33, 62], np.int32)
+    shift = np.array([31, 31, 33, 61], np.int32)
     given = {0: np.repeat(x[:, None], 4, 1).astype(np.int32), 1: multiplier, 2: shift}
     return case(op, i32(len(x), 4), i32(4), i32(4), given=given)
 

@@ -12,7 +12,9 @@ from dataclasses import replace
 from operator import add, mul
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.line_tile import LineTile, tile_of
 from afterglow.backends.cpu.kernels.table import DIRECT, algorithms
+from afterglow.backends.cpu.kernels.tiled_reduction import TileFold, write_tiled
 from afterglow.backends.cpu.llvm.emitter import Value, maximum, minimum
 from afterglow.backends.cpu.micro.access import (
     Reader,
@@ -36,7 +38,7 @@ from afterglow.backends.cpu.micro.staged import Fold, Partials, Results, partial
 from afterglow.backends.cpu.pointwise import compute
 from afterglow.backends.cpu.target import Target
 from afterglow.graph import Op
-from afterglow.ops.elementwise import Div
+from afterglow.ops.elementwise import Div, Mul
 from afterglow.ops.reduction import (
     ReduceMax,
     ReduceMean,
@@ -45,7 +47,7 @@ from afterglow.ops.reduction import (
     ReduceSum,
     Reduction,
 )
-from afterglow.types.dtype import DType, boolean
+from afterglow.types.dtype import DType, boolean, f32, f64
 from afterglow.types.extent import largest
 
 BLOCK = 1 << 14
@@ -73,6 +75,10 @@ def reduction(r: KernelRequest) -> list[Algorithm]:
     lines = lines_side_by_side(r.target, _layout(r, op, full_lanes(r.target, dtype)), dtype)
     blocks = replace(lines, cut=block_cut(lines))
     cost = plain_cost(r.job)
+    tile = tile_of(r, lines)
+    if tile is not None:
+        tiling = {"tile": (tile.height, tile.side)}
+        return [Algorithm("tiled", cost, lambda k: _write_tiled(k, op, tile), tile.needs, tiling)]
     if blocks.cut is None:
         return [Algorithm(DIRECT, cost, lambda k: _write_in_one(k, op, lines))]
     needs = KernelNeeds(workspace={"partials": partials_storage(blocks)})
@@ -89,6 +95,22 @@ def _write_in_one(k: Kernel, op: Reduction, lines: ReductionLines) -> None:
     with k.phase(lines.units, _work(k)) as p:
         fold = _fold(p, op, lines.layout)
         _write_results(p, lines, fold, lambda line: fold.run(line, []))
+
+
+def _write_tiled(k: Kernel, op: Reduction, tile: LineTile) -> None:
+    """Reduce lines that share operands side by side."""
+    length = tile.layout.length
+
+    def finish(total: Value) -> Value:
+        if isinstance(op, ReduceMean):
+            return compute(Div(), total.dtype, [total, total.like(length)])
+        return total
+
+    dtype = k.step.required[0].type.dtype
+    is_product = isinstance(k.job.before[-1].op, Mul) and dtype in (f32, f64)
+    products = is_product and _COMBINE[type(op)] is add
+    fold = TileFold(_initial(op, dtype), _COMBINE[type(op)], finish, products)
+    write_tiled(k, tile, fold, _work(k))
 
 
 def _layout(k: KernelRequest, op: Reduction, lanes: int) -> LineLayout:

@@ -84,21 +84,41 @@ class ChainRow:
         """
         values = dict(given)
         for step in self.chain.steps:
-            operands = [
-                None if b is None else self._value(b, values, column, lanes, mask) for b in step.ins
-            ]
-            dtype = step.outs[0].type.dtype
-            if not dtype.is_narrow_float or step.op.moves_only:
-                operands = [
-                    x if x is None or b is None else as_declared(x, b)
-                    for x, b in zip(operands, step.ins, strict=True)
-                ]
-            else:
-                dtype = f32
-            values[step.outs[0]] = compute(step.op, dtype, operands)
+            self._compute(step, values, column, lanes, mask)
         for buffer, row in self.written.items():
             row.store(as_declared(values[buffer], buffer).splat(lanes), column, mask)
         return values
+
+    def last_operands(self, column: Index, lanes: int, mask: Value | None) -> list[Value]:
+        """What the last step takes, of which all operands are given: its result is not computed."""
+        values: dict[Buffer, Value] = {}
+        *steps, last = self.chain.steps
+        for step in steps:
+            self._compute(step, values, column, lanes, mask)
+        buffers = [buffer for buffer in last.ins if buffer is not None]
+        return [self._value(buffer, values, column, lanes, mask) for buffer in buffers]
+
+    def _compute(
+        self,
+        step: OpInstr,
+        values: dict[Buffer, Value],
+        column: Index,
+        lanes: int,
+        mask: Value | None,
+    ) -> None:
+        """Add the result of a step to the values that are known."""
+        operands = [
+            None if b is None else self._value(b, values, column, lanes, mask) for b in step.ins
+        ]
+        dtype = step.outs[0].type.dtype
+        if not dtype.is_narrow_float or step.op.moves_only:
+            operands = [
+                x if x is None or b is None else as_declared(x, b)
+                for x, b in zip(operands, step.ins, strict=True)
+            ]
+        else:
+            dtype = f32
+        values[step.outs[0]] = compute(step.op, dtype, operands)
 
     def _value(
         self,

@@ -58,6 +58,7 @@ LLVM = Vocabulary(
     nearest_integer=_nearest_integer,
     nearest_integers=_nearest_integers,
     add_saturating=emitter.add_saturating,
+    high_product=emitter.high_product,
     look_up=_look_up,
     has_doubles=_has_doubles,
     functions={

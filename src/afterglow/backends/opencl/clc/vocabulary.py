@@ -162,6 +162,7 @@ CLC = Vocabulary(
     nearest_integer=lambda x: None,
     nearest_integers=lambda x, most: None,
     add_saturating=partial(_builtin, "add_sat"),
+    high_product=lambda a, b: None,
     look_up=_look_up,
     has_doubles=_has_doubles,
     functions=_FUNCTIONS,

@@ -13,12 +13,13 @@ from afterglow.ops.elementwise import Mul
 from afterglow.ops.softmax import LogSoftmax, Softmax
 from afterglow.support.errors import UnsupportedError
 
-_FUSED: dict[str, Callable[[], Op]] = {
+FUSED: dict[str, Callable[[], Op]] = {
     "RELU": a.Relu,
     "RELU_N1_TO_1": lambda: a.Clip(-1.0, 1.0),
     "RELU6": lambda: a.Clip(0.0, 6.0),
     "TANH": f.Tanh,
 }
+"""Activation functions that may be fused to an op, by the schema's names."""
 
 _PLAIN: dict[str, Callable[[], Op]] = {
     "RELU": a.Relu,
@@ -37,9 +38,9 @@ def activated(n: TfliteNode, y: Value) -> Value:
     name = n.word("fused_activation_function", "NONE")
     if name == "NONE":
         return y
-    if name not in _FUSED:
+    if name not in FUSED:
         raise UnsupportedError(f"the fused activation function {name} is not supported")
-    return n.emit(_FUSED[name](), y)
+    return n.emit(FUSED[name](), y)
 
 
 @tflite_op(*_PLAIN)

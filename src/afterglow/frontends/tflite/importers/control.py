@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from afterglow.frontends.common.movement import reshaped
 from afterglow.frontends.definition.dialect import Results
 from afterglow.frontends.onnx.importers.control import choice, loop
 from afterglow.frontends.tflite.node import TfliteNode
-from afterglow.frontends.tflite.registry import tflite_op
+from afterglow.frontends.tflite.registry import INTERNAL, tflite_op
+from afterglow.graph import Value
+
+
+@tflite_op("SCALAR", domain=INTERNAL)
+def condition(n: TfliteNode) -> Value:
+    """A condition, which may have axes of extent 1, without them."""
+    return reshaped(n, n[0], ())
 
 
 @tflite_op("IF", moves=True)

@@ -24,7 +24,7 @@ def conv_2d_of(n: TfliteNode) -> tuple[Conv, Value]:
     x, weight = n[0], n[1]
     _, height, width, channels = n.extents(x, 4)
     _, *kernel, inner = n.extents(weight, 4)
-    if inner < 1 or channels % inner:
+    if inner < 1 or channels < 1 or channels % inner:
         raise ModelError(f"weight {weight.type} does not fit x: {x.type}")
     w = read_windows(n, kernel, (height, width))
     return Conv(w.strides, w.pads, w.dilations, channels // inner), weight
@@ -93,7 +93,7 @@ def conv_3d(n: TfliteNode) -> Value:
     x, weight = n[0], n[1]
     _, *extents, channels = n.extents(x, 5)
     *kernel, inner, _ = n.extents(weight, 5)
-    if inner < 1 or channels % inner:
+    if inner < 1 or channels < 1 or channels % inner:
         raise ModelError(f"weight {weight.type} does not fit x: {x.type}")
     w = read_windows(n, kernel, extents)
     op = Conv(w.strides, w.pads, w.dilations, channels // inner)

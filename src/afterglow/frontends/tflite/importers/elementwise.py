@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -137,7 +138,7 @@ def floor_div(n: TfliteNode) -> Value:
 @tflite_op("ADD_N")
 def add_n(n: TfliteNode) -> Value:
     """The sum of any number of operands."""
-    total, *rest = n.values()
+    total, rest = n[0], n.values()[1:]
     for value in rest:
         total = n.emit(e.Add(), total, value)
     return total
@@ -161,19 +162,22 @@ def select(n: TfliteNode) -> Value:
 
 @tflite_op("ATAN2")
 def atan2(n: TfliteNode) -> Value:
+    """The angle of the point (x, y), of which y is the first operand."""
+    return angle_of(n, n[0], n[1])
+
+
+def angle_of(n: TfliteNode, y: Value, x: Value) -> Value:
     """The angle of the point (x, y), from -pi to pi."""
-    y, x = n[0], n[1]
     zero = n.full(0, x.type.dtype)
     half, whole = n.full(np.pi / 2, x.type.dtype), n.full(np.pi, x.type.dtype)
     angle = n.emit(f.Atan(), n.emit(e.Div(), y, x))
-    is_down = _is_negative(n, y)
+    is_down, is_left = _is_negative(n, y), _is_negative(n, x)
     turn = n.emit(e.Where(), is_down, n.emit(e.Neg(), whole), whole)
-    behind = n.emit(e.Where(), _is_negative(n, x), n.emit(e.Add(), angle, turn), angle)
-    right = n.emit(e.Where(), is_down, n.emit(e.Neg(), half), half)
-    upright = n.emit(e.Equal(), x, zero)
-    flat = n.emit(e.Equal(), y, zero)
-    start = n.emit(e.Where(), _is_negative(n, x), turn, n.emit(e.Mul(), y, n.full(1, y.type.dtype)))
-    return n.emit(e.Where(), flat, start, n.emit(e.Where(), upright, right, behind))
+    behind = n.emit(e.Where(), is_left, n.emit(e.Add(), angle, turn), angle)
+    upright = n.emit(e.Where(), is_down, n.emit(e.Neg(), half), half)
+    found = n.emit(e.Where(), n.emit(e.Equal(), x, zero), upright, behind)
+    flat = n.emit(e.Where(), is_left, turn, y)
+    return n.emit(e.Where(), n.emit(e.Equal(), y, zero), flat, found)
 
 
 def _is_negative(n: TfliteNode, x: Value) -> Value:
@@ -200,9 +204,11 @@ def fake_quant(n: TfliteNode) -> Value:
     low, high, bits = n.real("min"), n.real("max"), n.count("num_bits", 8)
     if not 2 <= bits <= 16:
         raise ModelError(f"num_bits is {bits}, it must be from 2 to 16")
+    if not (math.isfinite(low) and math.isfinite(high) and low < high and x.type.dtype.is_float):
+        raise ModelError(f"{x.type} cannot be quantized from {low} to {high}")
     first, last = int(n.flag("narrow_range")), 2**bits - 1
     scale = np.float32((high - low) / (last - first))
-    point = first - low / float(scale) if scale else 0.0
+    point = first - low / float(scale) if scale and np.isfinite(scale) else 0.0
     zero = min(max(int(np.floor(point + 0.5)), first), last)
     least, most = (float((step - zero) * scale) for step in (first, last))
     clipped = n.emit(e.Min(), n.emit(e.Max(), x, n.full(least, x.type.dtype)), _like(n, x, most))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from afterglow.frontends.definition.limits import check_resampled
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import tflite_op
 from afterglow.graph import Value
@@ -11,7 +12,7 @@ from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
 from afterglow.ops.indexing import Gather
 from afterglow.support.errors import ModelError
 from afterglow.types import Array
-from afterglow.types.extent import is_ranged
+from afterglow.types.extent import is_ranged, larger_extent
 
 
 @tflite_op("RESIZE_BILINEAR")
@@ -22,14 +23,14 @@ def resize_bilinear(n: TfliteNode) -> Value:
         coordinates = Coordinates.ALIGN_CORNERS
     elif n.flag("half_pixel_centers"):
         coordinates = Coordinates.HALF_PIXEL
-    shape = _sizes(n)
+    shape = resized_shape(n)
     return n.emit(Resize(shape, _SCALES, Interpolation.LINEAR, coordinates), n[0])
 
 
 @tflite_op("RESIZE_NEAREST_NEIGHBOR", moves=True)
 def resize_nearest(n: TfliteNode) -> Value:
     """The pixel below a place, or the nearest if corners are aligned."""
-    shape = _sizes(n)
+    shape = resized_shape(n)
     coordinates, rounding = Coordinates.ASYMMETRIC, Rounding.FLOOR
     if n.flag("align_corners"):
         coordinates, rounding = Coordinates.ALIGN_CORNERS, Rounding.HALF_UP
@@ -51,12 +52,13 @@ _SCALES = (1.0, 0.0, 0.0, 1.0)
 """Those of rows and columns follow from the extents."""
 
 
-def _sizes(n: TfliteNode) -> tuple[int, ...]:
+def resized_shape(n: TfliteNode) -> tuple[int, ...]:
     """The shape of the result: operand 1 has its rows and columns."""
     batch, height, width, channels = n.extents(n[0], 4)
     sizes = n.known_extents(1)
     if len(sizes) != 2 or min(*sizes, height, width) < 1:
         raise ModelError(f"{n[0].type} cannot be resized to {sizes}")
+    check_resampled(larger_extent(*sizes))
     return batch, *sizes, channels
 
 

@@ -139,6 +139,8 @@ def segment_sum(n: TfliteNode) -> Value:
 def unsorted_segment(n: TfliteNode) -> Value:
     """The rows that have the same number combined; those of negative numbers are left out."""
     reduction = _REDUCTIONS[n.proto.op_type]
+    if not n[0].type.dtype.is_number:
+        raise ModelError(f"{n[0].type} holds no numbers")
     return _segments(n, n.known_extent(2), reduction, _neutral(reduction, n[0].type.dtype))
 
 
@@ -169,6 +171,8 @@ def _segments(n: TfliteNode, count: int, reduction: ScatterReduction, start: flo
 @tflite_op("MATRIX_DIAG", moves=True)
 def matrix_diag(n: TfliteNode) -> Value:
     """Square matrices with the operand on their diagonals, and zeros elsewhere."""
+    if not n[0].type.rank:
+        raise ModelError("a number without axes is no diagonal")
     *outer, width = n[0].type.shape
     zeros = n.emit(Expand((*outer, width, width)), n.full(0, n[0].type.dtype))
     return _with_diagonal(n, zeros, n[0])
@@ -177,8 +181,10 @@ def matrix_diag(n: TfliteNode) -> Value:
 @tflite_op("MATRIX_SET_DIAG", moves=True)
 def matrix_set_diag(n: TfliteNode) -> Value:
     """Matrices with other diagonals."""
-    rows, columns = n[0].type.shape[-2:]
-    diagonal = n[1]
+    x, diagonal = n[0].type, n[1]
+    if x.rank < 2 or diagonal.type.shape != (*x.shape[:-2], min(x.shape[-2:])):
+        raise ModelError(f"{diagonal.type} is no diagonal of {x}")
+    rows, columns = x.shape[-2:]
     if columns > rows:  # behind the square, any elements do
         shape = diagonal.type.shape
         more = n.emit(Expand((*shape[:-1], columns - rows)), n.full(0, diagonal.type.dtype))

@@ -154,7 +154,10 @@ def broadcast_to(n: TfliteNode) -> Value:
 def broadcast_args(n: TfliteNode) -> Value:
     """The shape to which two shapes broadcast."""
     dtype = n[0].type.dtype
-    lhs, rhs = (TensorType(dtype, n.known_extents(index)) for index in (0, 1))
+    shapes = [n.known_extents(index) for index in (0, 1)]
+    if any(extent < 0 for shape in shapes for extent in shape):
+        raise ModelError(f"shapes have no negative extents, got {shapes}")
+    lhs, rhs = (TensorType(dtype, shape) for shape in shapes)
     found = broadcast_shape(lhs=lhs, rhs=rhs)
     return n.integers_of(found, (len(found),), dtype)
 

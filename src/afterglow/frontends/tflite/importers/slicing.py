@@ -67,6 +67,8 @@ def _parts(n: TfliteNode) -> Iterator[_Part]:
     if not len(begins) == len(ends) == len(strides):
         raise ModelError("begins, ends and strides must be equally many")
     new, ellipsis = n.count("new_axis_mask"), n.count("ellipsis_mask")
+    if sum(_has(ellipsis, place) for place in range(len(begins))) > 1:
+        raise ModelError("only one of its places can stand for all axes between")
     taken = sum(not (_has(new | ellipsis, place)) for place in range(len(begins)))
     axis = 0
     for place, each in enumerate(zip(begins, ends, strides, strict=True)):
@@ -114,6 +116,8 @@ def dynamic_update_slice(n: TfliteNode) -> Value:
         raise ModelError(f"{update.type} is no window of {x.type}")
     rooms = [e - u for e, u in zip(x.type.shape, update.type.shape, strict=True)]
     known = n.value_if_known(n[2])
+    if n.extents(n[2], 1) != (x.type.rank,):
+        raise ModelError(f"{x.type.rank} starts are needed, got {n[2].type}")
     if known is not None:
         starts = tuple(
             min(max(int(start), 0), room) for start, room in zip(known, rooms, strict=True)

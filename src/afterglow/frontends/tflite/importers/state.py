@@ -25,33 +25,35 @@ def variable(n: TfliteNode) -> tuple[Value, Value]:
         raise UnsupportedError("variables are not supported where the host runs the model")
     initial = n.get(0)
     type = TensorType(dtype_of(n.text("type")), n.integers("shape"))
-    if initial is not None:
-        type = initial.type
-    state = n.graph.session.module.state(n.proto.name, type)
-    return _changed(n, state, initial), state
+    type = type if initial is None else initial.type
+    kept = _kept_type(n, type, initial)
+    state = n.graph.session.module.state(n.proto.name, kept)
+    if initial is None or not n.value_of(initial).any():
+        return state, state
+    changed = n.emit(Xor(), state, _bits(n, initial, kept.dtype))
+    return _bits(n, changed, type.dtype), state
 
 
 @tflite_op("STORE", domain=INTERNAL)
 def store(n: TfliteNode) -> tuple[Value, ...]:
     """Keep the last value of a variable."""
-    state = n[1]
+    value, state, initial = n[0], n[1], n.get(2)
     assert isinstance(state, Placeholder)
-    if n[0].type != state.type:
-        raise ModelError(f"it is {state.type}, and {n[0].type} is assigned to it")
-    n.graph.function.update(state, _changed(n, n[0], n.get(2)))
+    if _kept_type(n, value.type, initial) != state.type:
+        raise ModelError(f"it is {state.type}, and {value.type} is assigned to it")
+    if initial is not None and n.value_of(initial).any():
+        bits = state.type.dtype
+        value = n.emit(Xor(), _bits(n, value, bits), _bits(n, initial, bits))
+    n.graph.function.update(state, value)
     return ()
 
 
-def _changed(n: TfliteNode, value: Value, initial: Value | None) -> Value:
-    """The bits in which a value differs from the first one, and back."""
-    if initial is None or not n.value_of(initial).any():
-        return value
-    bits = _integers_like(value.type.dtype)
-    if bits is value.type.dtype:
-        return n.emit(Xor(), value, initial)
-    changed = n.emit(Xor(), n.emit(BitCast(bits), value), n.emit(BitCast(bits), initial))
-    return n.emit(BitCast(value.type.dtype), changed)
+def _kept_type(n: TfliteNode, type: TensorType, initial: Value | None) -> TensorType:
+    """The type of the state of a variable: integers of its width if it does not begin as zeros."""
+    if initial is None or not type.dtype.is_float or not n.value_of(initial).any():
+        return type
+    return type.with_dtype(_BITS[type.dtype.bits])
 
 
-def _integers_like(dtype: DType) -> DType:
-    return _BITS[dtype.bits] if dtype.is_float else dtype
+def _bits(n: TfliteNode, x: Value, dtype: DType) -> Value:
+    return x if x.type.dtype is dtype else n.emit(BitCast(dtype), x)

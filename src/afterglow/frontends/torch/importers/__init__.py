@@ -1,7 +1,11 @@
-"""Importers of PyTorch's ops, a file for each family: each file in this folder is one."""
+"""Importers of PyTorch's ops, a file for each family; all are loaded, so that the table is full."""
 
 from importlib import import_module
 from pkgutil import iter_modules
 
-for _family in iter_modules(__path__):
-    import_module(f"{__name__}.{_family.name}")
+from afterglow.frontends.torch.registry import TORCH
+
+__all__ = ["TORCH"]
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

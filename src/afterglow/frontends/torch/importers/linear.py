@@ -9,15 +9,17 @@ from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.common.linear import multiply, scaled
 from afterglow.frontends.torch.node import TorchNode
 from afterglow.frontends.torch.registry import aten
-from afterglow.graph import Value
+from afterglow.graph import Constant, Node, Value
+from afterglow.ops.conversion import Cast
 from afterglow.ops.einsum import Einsum
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose
+from afterglow.ops.quantization import DequantizeLinear
 from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import normal_axis
 from afterglow.support.errors import ModelError
-from afterglow.types.dtype import i32
+from afterglow.types.dtype import f32, i8, i32, u8
 
 _PRODUCTS = {
     "mm.default": ("self", "mat2"),
@@ -45,7 +47,18 @@ _SUMS = {
 def product(n: TorchNode) -> Value:
     """A vector is a row on the left and a column on the right."""
     lhs, rhs = (as_dtype(n, n.value(name), n.result_type()) for name in _PRODUCTS[n.proto.op_type])
-    return multiply(n, lhs, rhs)
+    return multiply(n, lhs, _stored(n, rhs))
+
+
+def _stored(n: TorchNode, weight: Value) -> Value:
+    """A weight of bytes that becomes floats only here, so that it is kept as bytes."""
+    match weight:
+        case Value(Node(Cast(), [Value(source) as x])) if x.type.dtype in (i8, u8):
+            known = isinstance(x, Constant)
+            moved = isinstance(source, Node) and isinstance(source.operands[0], Constant)
+            if weight.type.dtype is f32 and (known or moved):
+                return n.emit(DequantizeLinear(0, f32), x, n.full(1, f32))
+    return weight
 
 
 @aten("_int_mm.default")

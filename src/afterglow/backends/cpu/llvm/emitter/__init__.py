@@ -46,6 +46,7 @@ from afterglow.backends.cpu.llvm.emitter.dot import (
     widen_word,
 )
 from afterglow.backends.cpu.llvm.emitter.function import VOID, Emitter, FunctionSymbol
+from afterglow.backends.cpu.llvm.emitter.high_product import high_product
 from afterglow.backends.cpu.llvm.emitter.look_up import look_up
 from afterglow.backends.cpu.llvm.emitter.masked import (
     first_lanes,
@@ -126,6 +127,7 @@ __all__ = [
     "fma",
     "gather",
     "has_nearest_integers",
+    "high_product",
     "insert",
     "interleave",
     "is_nan",

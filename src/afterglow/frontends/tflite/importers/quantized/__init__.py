@@ -3,10 +3,25 @@
 from afterglow.frontends.tflite.importers.quantized import (
     arithmetic,
     conversion,
+    hybrid,
+    image,
     linear,
     movement,
     pooling,
+    recurrent,
+    softmax,
     tables,
 )
 
-__all__ = ["arithmetic", "conversion", "linear", "movement", "pooling", "tables"]
+__all__ = [
+    "arithmetic",
+    "conversion",
+    "hybrid",
+    "image",
+    "linear",
+    "movement",
+    "pooling",
+    "recurrent",
+    "softmax",
+    "tables",
+]

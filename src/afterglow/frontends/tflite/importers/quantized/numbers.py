@@ -19,7 +19,7 @@ def high_product(a: Array, b: Array | int, bits: int = HIGH_BITS) -> Array:
     """The product of two numbers over 2^bits, rounded, halves up; saturated."""
     product = np.asarray(a, np.int64) * b
     high = (product + (1 << (bits - 1))) >> bits
-    return np.minimum(high, (1 << bits) - 1)
+    return np.asarray(np.minimum(high, (1 << bits) - 1))
 
 
 def divided(x: Array, bits: int) -> Array:
@@ -57,3 +57,29 @@ def inverse_root(number: int) -> tuple[int, int]:
         x = difference << 3
     root = int(high_product(x, 1518500250))
     return (root << -shift, 0) if shift < 0 else (root, -shift)
+
+
+_EXP_FACTORS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+"""exp(-1/4), exp(-1/2), exp(-1), exp(-2), … in 31 bits."""
+
+
+def negative_exp(x: Array, bits: int) -> Array:
+    """exp of what is not above zero, with 31 bits; x has so many bits above one."""
+    below = HIGH_BITS - bits
+    quarter = 1 << (below - 2)
+    rest = (x & (quarter - 1)) - quarter
+    result, left = _exp_of_quarter(rest << bits), rest - x
+    for place, factor in zip(range(-2, bits), _EXP_FACTORS, strict=False):
+        chosen = left & (1 << (below + place))
+        result = np.where(chosen, high_product(result, factor), result)
+    return np.where(x == 0, (1 << HIGH_BITS) - 1, result)
+
+
+def _exp_of_quarter(x: Array) -> Array:
+    """exp from -1/4 to 0: four terms of the series about -1/8."""
+    middle, third = 1895147668, 715827883
+    x = x + (1 << 28)
+    square = high_product(x, x)
+    cube, fourth = high_product(square, x), high_product(square, square)
+    terms = high_product(divided(fourth, 2) + cube, third) + square
+    return middle + high_product(x + divided(terms, 1), middle)

@@ -28,7 +28,7 @@ from afterglow.support.errors import ModelError, UnsupportedError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import f64, i32
 
-MOST_SHIFT = 31
+MOST_SHIFT = 30
 """Bits that the high half of a product may be shifted by; more leave nothing of it."""
 REDUCED_BITS = 15
 """Bits of the multiplier of sums of 64 bits."""

@@ -37,6 +37,8 @@ from afterglow.types.dtype import i8, i16, i32, u8
 Real = Callable[[float], float]
 """A function of real numbers."""
 
+Float = np.float32 | np.float64
+
 SEGMENTS = 512
 """Parts into which the integers of 16 bits are divided, where a function is interpolated."""
 
@@ -169,29 +171,45 @@ def _of_floats(n: TfliteNode, function: Real) -> Value:
 
 
 def _applied(function: Real, reals: Array) -> Array:
-    """A function of floats, rounded to single precision."""
+    """A function of floats, rounded to their precision."""
     with np.errstate(over="ignore"):
-        return np.array([function(float(real)) for real in reals], np.float32)
+        return np.array([function(float(real)) for real in reals], reals.dtype)
 
 
 def _interpolated(n: TfliteNode, numbers: Array, function: Real) -> Array:
-    """A function between the ends of 512 segments, moved so that it errs less in the middles."""
+    """A function of real numbers, by the scales of the node, in single precision."""
     x, y = n.quantization(0), n.result_quantization()
+    table = segment_table(function, scale_of(x), zero_point_of(x), scale_of(y), zero_point_of(y))
+    return between_segments(table, numbers)
+
+
+def segment_table(
+    function: Real, scale: Float, zero_point: int, result_scale: Float, result_zero_point: int
+) -> Array:
+    """A function at the ends of 512 segments, moved so that it errs less in their middles.
+
+    It is computed in the precision of the scales.
+    """
+    real = np.asarray(scale).dtype.type
     ends = np.array([-32768, 32767])
-    first, last = scale_of(x) * (ends - zero_point_of(x)).astype(np.float32)
-    low, high = scale_of(y) * (ends - zero_point_of(y)).astype(np.float32)
-    step, inverse = (last - first) / np.float32(SEGMENTS), np.float32(65536) / (high - low)
-    places = first + np.arange(SEGMENTS + 1, dtype=np.float32) * step
-    middles = places[:-1] + step / np.float32(2)
+    first, last = np.multiply(scale, (ends - zero_point).astype(real))
+    low, high = np.multiply(result_scale, (ends - result_zero_point).astype(real))
+    step, inverse = (last - first) / real(SEGMENTS), real(65536) / (high - low)
+    places = first + np.arange(SEGMENTS + 1, dtype=real) * step
+    middles = places[:-1] + step / real(2)
     values = _applied(function, places) * inverse
     samples, exact = away(values), away(_applied(function, middles) * inverse)
-    between = away((values[1:] + samples[:-1]) / np.float32(2))
-    table = samples[:-1] - away((between - exact) / np.float32(2))
+    between = away((values[1:] + samples[:-1]) / real(2))
+    table = samples[:-1] - away((between - exact) / real(2))
     final = away(_applied(function, np.array([last])) * inverse)
-    table = np.clip(np.append(table, final), -32768, 32767).astype(np.int64)
+    return np.asarray(np.clip(np.append(table, final), -32768, 32767), np.int64)
+
+
+def between_segments(table: Array, numbers: Array) -> Array:
+    """What lies between the entries of a table of segments, for integers of 16 bits."""
     index, rest = 256 + (numbers >> 7), numbers & 0x7F
     slope = (table[index + 1] - table[index]).astype(np.int16).astype(np.int64)
-    return table[index] + ((slope * rest + 64) >> 7)
+    return np.asarray(table[index] + ((slope * rest + 64) >> 7))
 
 
 def _wide_sigmoid(n: TfliteNode, numbers: Array, is_tanh: bool) -> Array:
@@ -208,9 +226,10 @@ def _wide_sigmoid(n: TfliteNode, numbers: Array, is_tanh: bool) -> Array:
     inside = (samples[index] << bits) + rest * (samples[index + 1] - samples[index])
     if not is_tanh:
         value = np.where(index >= 255, 0x7FFF << 10, inside)
-        return np.where(x >= 0, value + (1 << 9), (1 << 25) - value + (1 << 9) - 1) >> 10
-    value = np.where(index >= 255, 0xFFFF << 8, inside)
-    return np.where(x >= 0, value - (1 << 23) + (1 << 7), (1 << 23) - value + (1 << 7) - 1) >> 8
+        turned = (1 << 25) - value - 1
+        return np.asarray((np.where(x >= 0, value, turned) + (1 << 9)) >> 10)
+    value = np.where(index >= 255, 0xFFFF << 8, inside) - (1 << 23)
+    return np.asarray((np.where(x >= 0, value, -value - 1) + (1 << 7)) >> 8)
 
 
 def _logistic_samples() -> Array:
@@ -220,7 +239,7 @@ def _logistic_samples() -> Array:
     error = (ends[1:] + ends[:-1]) / 2 - middles
     samples = np.rint(ends - np.append(error / 2, 0)).astype(np.int64)
     samples[255:] = 65535
-    return samples
+    return np.asarray(samples)
 
 
 def _wide_factor(scale: np.float32, is_tanh: bool) -> tuple[int, int]:
@@ -267,7 +286,7 @@ def _short(x: Array) -> Array:
 
 def _saturated(x: Array, bits: int) -> Array:
     """Integers shifted to the left, in 16 bits."""
-    return np.clip(x << bits, -32768, 32767)
+    return np.asarray(np.clip(x << bits, -32768, 32767))
 
 
 def _exp(x: float) -> float:

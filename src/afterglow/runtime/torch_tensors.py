@@ -1,0 +1,47 @@
+"""PyTorch's tensors as arrays in the same memory and back, without importing PyTorch.
+
+Whoever has a tensor has imported PyTorch already.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from afterglow.types import Array
+from afterglow.types.dtype import DTYPES
+
+_NAMES = {dtype.numpy_name: dtype for dtype in DTYPES.values()}
+"""PyTorch names element types as NumPy does."""
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of PyTorch, or one derived from it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def array_of(tensor: Any) -> Array:
+    """The elements of a tensor, where they lie if that is in the memory of the CPU.
+
+    Those of a type that NumPy has not are of a type of `ml_dtypes`.
+    """
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu()
+    try:
+        array: Array = plain.numpy()
+    except TypeError:
+        torch, dtype = sys.modules["torch"], _NAMES[str(plain.dtype).removeprefix("torch.")]
+        plain = plain.view(torch.uint8 if plain.element_size() == 1 else torch.int16)
+        array = plain.numpy().view(dtype.numpy)
+    return array
+
+
+def tensor_of(array: Array) -> Any:
+    """The elements of an array as a tensor in the same memory."""
+    torch: Any = sys.modules["torch"]
+    if array.dtype.isbuiltin == 1:
+        return torch.from_numpy(array)
+    plain = torch.from_numpy(array.view(f"i{array.dtype.itemsize}"))
+    return plain.view(getattr(torch, np.dtype(array.dtype).name))
