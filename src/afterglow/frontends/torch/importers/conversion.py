@@ -60,7 +60,10 @@ def item(n: TorchNode) -> Value:
     return as_dtype(n, reshaped(n, n.value("self"), ()), n.result_type())
 
 
-@aten("view_as_real", "view_as_complex", "view_as_real_copy", "view_as_complex_copy", "complex")
+@aten(
+    *("view_as_real", "view_as_complex", "view_as_real_copy", "view_as_complex_copy"),
+    *("complex", "polar"),
+)
 def complex_view(n: TorchNode) -> Value:
     """There are no complex numbers here."""
     raise UnsupportedError(
