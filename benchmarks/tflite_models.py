@@ -51,7 +51,8 @@ class Litert:
             self.interpreter.allocate_tensors()
         except RuntimeError:
             for detail in self.interpreter.get_input_details():
-                shape = [LONG if extent < 0 else extent for extent in detail["shape_signature"]]
+                first, *rest = detail["shape_signature"]
+                shape = [abs(first), *(LONG if extent < 0 else extent for extent in rest)]
                 self.interpreter.resize_tensor_input(detail["index"], shape)
             self.interpreter.allocate_tensors()
 
