@@ -1,5 +1,6 @@
-"""Ops in index notation against the built-in op, or against C by hand: `python benchmarks/index_notation.py`.
+"""Ops in index notation against built-in ops, or C by hand.
 
+Run it with `python benchmarks/index_notation.py`.
 Each pair is run in turns on one thread; the table has the least time of either, in CPU time, which
 other load on the machine hardly changes. C is compiled by `zig cc -O3 -march=native -ffast-math`.
 """

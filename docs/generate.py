@@ -14,6 +14,7 @@ import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.driver.compile import import_model
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
+from afterglow.frontends.caffe2.importers import CAFFE2
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT
 from afterglow.frontends.onnx.registry import ONNX, Importer
 from afterglow.graph import OPS, Module, Op
@@ -36,6 +37,7 @@ def pages() -> dict[str, str]:
         "ops.md": ops_page(),
         "primitives.md": primitives_page(),
         "onnx-contrib.md": contrib_page(),
+        "caffe2.md": caffe2_page(),
         "images/memory-digits.svg": memory_picture(),
         "images/partition-digits.svg": partition_picture(),
     }
@@ -140,6 +142,52 @@ def contrib_page() -> str:
     ]
     lines += [f"| `{op}` | {_first_line(imported[op][0][1])} |" for op in sorted(imported)]
     return "\n".join(lines) + "\n"
+
+
+CAFFE2_PAGE = """\
+# Caffe2
+
+A Caffe2 model is two nets: the *init net* fills blobs with weights, the *predict net* computes.
+Both may be binary (`.pb`) or text (`.pbtxt`), and are known by their content.
+
+| what is given | example |
+|---|---|
+| the folder of both | `ag.compile("net")`, with `predict_net.pb` and `init_net.pb` in it |
+| the predict net | `ag.compile("net/predict_net.pb")`: the other one is beside it |
+| a pair of paths, or of bytes | `ag.compile((init, predict))`, in either order |
+
+The command line takes a folder or a predict net: `afterglow check net`.
+
+A net does not say what its inputs are. The channels of an image follow from the weights of the
+convolution that takes it; batch, height and width are [dynamic dimensions](shapes.md), bound by
+each call or ahead. Of other inputs even the number of axes is open. A file `value_info.json`
+beside the nets, as the converter from ONNX writes it, declares them: `{{"data": [1, [1, 3, 224,
+224]]}}`.
+
+Operators may overwrite blobs: each value that a blob has is a value of its own in the [graph
+IR](ir.md), the last under the blob's name. Images are `NCHW` unless `order` says `NHWC`. Int8
+operators compute on the real numbers that bytes stand for, by the scales and zero points that
+stand in the nets, and quantize again; they are compiled to integer arithmetic.
+
+## Operators
+
+Generated from the code: {count} operators. Tests compare each with its ONNX twin. Random fills
+and batch normalization in training are refused, as are operators that are not listed.
+"""
+
+
+def caffe2_page() -> str:
+    """What Caffe2 models are, and the operators that are imported."""
+    families: dict[str, dict[Importer, list[str]]] = {}
+    for (_, op), ((_, importer),) in CAFFE2.importers.items():
+        family = families.setdefault(importer.__module__.rpartition(".")[2], {})
+        family.setdefault(importer, []).append(f"`{op}`")
+    lines = [CAFFE2_PAGE.format(count=len(CAFFE2.importers))]
+    for family, rows in sorted(families.items()):
+        lines += [f"### {family}", "", "| operators | notes |", "|---|---|"]
+        lines += [f"| {', '.join(sorted(ops))} | {_first_line(f)} |" for f, ops in rows.items()]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _first_line(importer: Importer) -> str:

@@ -15,7 +15,7 @@ warnings.simplefilter("ignore", ag.AfterglowWarning)  # it says that the host ru
 # The least that an op needs is a function in NumPy: then the host runs it. Parameters by keyword
 # are attributes. `onnx` says which nodes of models it is.
 @ag.op("acme::rank", onnx="com.acme::Rank")
-def rank(x, *, descending=False):
+def rank(x: np.ndarray, *, descending: bool = False) -> np.ndarray:
     """The place of each element if its row were sorted."""
     places = np.argsort(np.argsort(-x if descending else x, axis=-1), axis=-1)
     return places.astype(np.float32)

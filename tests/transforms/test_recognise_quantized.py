@@ -156,3 +156,27 @@ def test_what_does_not_fit_stays(x_scale: str, weight: str, axis: int) -> None:
             "%y = matmul(%v, %k) {transpose_lhs = false, transpose_rhs = false} : f32[3, 2]",
         ),
     )
+
+
+def test_a_product_by_a_scale_of_the_run_multiplies_integers() -> None:
+    check_rewrites(
+        RECOGNISE_QUANTIZED,
+        before=program(
+            "%x: i8[1, 2], %s: f32[], %z: i8[]",
+            *("const @w : i8[2, 2] = [1, -2, 3, -4]", SCALES),
+            f"%v = dequantize_linear(%x, %s, %z) {PLAIN} : f32[1, 2]",
+            f"%k = dequantize_linear(@w, @t) {PLAIN} : f32[2, 2]",
+            "%y = matmul(%v, %k) {transpose_lhs = false, transpose_rhs = true} : f32[1, 2]",
+        ),
+        after=program(
+            "%x: i8[1, 2], %s: f32[], %z: i8[]",
+            *(SCALES, "const @w_1 : i32[2, 2] = [1, -2, 3, -4]"),
+            "%y_1 = cast(%x) {dtype = i32, saturate = true, round_mode = up} : i32[1, 2]",
+            "%y_2 = cast(%z) {dtype = i32, saturate = true, round_mode = up} : i32[]",
+            "%y_3 = sub(%y_1, %y_2) : i32[1, 2]",
+            "%y_4 = matmul(%y_3, @w_1) {transpose_lhs = false, transpose_rhs = true} : i32[1, 2]",
+            "%y_5 = cast(%y_4) {dtype = f32, saturate = true, round_mode = up} : f32[1, 2]",
+            "%y_6 = mul(%s, @t) : f32[2]",
+            "%y = mul(%y_5, %y_6) : f32[1, 2]",
+        ),
+    )

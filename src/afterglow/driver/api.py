@@ -25,7 +25,6 @@ from afterglow.driver.options import (
 )
 from afterglow.driver.placed import placed_on
 from afterglow.driver.rounding import rounding_by
-from afterglow.frontends.base import Traced
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.logical_device import Devices
 from afterglow.support.sizes import as_size
@@ -129,6 +128,9 @@ def compile(
         progress: called with the name of each stage when it begins.
     """
     if example_inputs is not None or dynamic_shapes is not None:
+        # here, because importing the front ends takes longer than loading a cached model
+        from afterglow.frontends.base import Traced  # noqa: PLC0415
+
         source = Traced(source, example_inputs, dynamic_shapes)
     check_bindings(shapes, dims, values, state=state, target=target)
     dim_options = DimOptions.of(dims or {})

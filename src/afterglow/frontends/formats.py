@@ -160,9 +160,14 @@ FORMATS = (
 """Asked in this order, once no front end opens a file."""
 
 
+def known_format(content: Content) -> Format | None:
+    """What a file or folder is, if that is known."""
+    return next((format for format in FORMATS if format.test(content)), None)
+
+
 def refusal(content: Content, readable: str) -> ModelError:
     """Why a file or folder cannot be opened; `readable` lists what can be."""
-    found = next((format for format in FORMATS if format.test(content)), None)
+    found = known_format(content)
     where = "" if content.path is None else f"in {content.path}"
     if not content.is_folder and not content.data:
         return ModelError("the file is empty", where=where)

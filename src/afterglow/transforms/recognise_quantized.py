@@ -9,13 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Node, Value
+from afterglow.ops.conversion import Cast
 from afterglow.ops.convolution import Conv
-from afterglow.ops.elementwise import Add
+from afterglow.ops.elementwise import Add, Mul, Sub
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantization import DequantizeLinear
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.passes import RewritePass, rewrite
 from afterglow.transforms.matching.quantized import (
+    BYTES,
     STORED_TYPES,
     Quantized,
     emit_high_bytes,
@@ -58,6 +60,41 @@ def recognise_matmul(node: Node, b: Builder) -> Value | None:
                 op.transpose_lhs, op.transpose_rhs, lhs.zero_point, rhs.zero_point
             )
             return _emit_product(b, integers, lhs, rhs)
+    return None
+
+
+@rewrite(MatMul)
+def widen_run_scaled_matmul(node: Node, b: Builder) -> Value | None:
+    """matmul(dequantize(x, s, z), dequantize(w, t))  ->  matmul(i32(x) - i32(z), i32(w)) (s t).
+
+    Of s, a number that the run computes, and w, a constant.
+    """
+    match node:
+        case Node(
+            MatMul(transpose_lhs=False) as op,
+            [
+                Value(
+                    Node(
+                        DequantizeLinear(dtype=dtype, block_size=0),
+                        [Value() as x, Value() as scale, *rest],
+                    )
+                ),
+                Value() as y,
+            ],
+        ) if dtype is f32 and x.type.dtype in BYTES and scale.type.shape == ():
+            rhs = Quantized.of(y)
+            zero = rest[0] if rest else None
+            is_known = isinstance(scale, Constant) or (zero is not None and zero.type.rank)
+            if is_known or rhs is None or not isinstance(rhs.stored, Constant):
+                return None
+            if y.type.rank != 2 or not rhs.fits_columns(0 if op.transpose_rhs else 1):
+                return None
+            weight = rhs.stored.data.astype(np.int32) - np.int32(rhs.zero_point)
+            wide = b.emit(Cast(i32), x)
+            if zero is not None:
+                wide = b.emit(Sub(), wide, b.emit(Cast(i32), zero))
+            sums = b.emit(op, wide, b.constant(weight, rhs.stored.name))
+            return b.emit(Mul(), b.emit(Cast(f32), sums), b.emit(Mul(), scale, rhs.scale))
     return None
 
 
@@ -148,5 +185,12 @@ def _fits_sums(bias: Constant, weight: Value) -> bool:
 
 
 RECOGNISE_QUANTIZED = RewritePass(
-    "recognise-quantized", (recognise_conv, recognise_matmul, add_bias_to_low_bytes, take_bias)
+    "recognise-quantized",
+    (
+        recognise_conv,
+        recognise_matmul,
+        widen_run_scaled_matmul,
+        add_bias_to_low_bytes,
+        take_bias,
+    ),
 )

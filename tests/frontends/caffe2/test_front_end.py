@@ -116,6 +116,20 @@ def test_a_blob_that_is_only_made_to_exist_is_an_input() -> None:
     assert declared(PREDICT, init) == ["x: f32[…]"]
 
 
+def test_an_example_of_the_input_in_the_init_net_is_no_weight() -> None:
+    init = Net([fill("x", np.ones((1, 3), np.float32)), *INIT.ops])
+    assert declared(PREDICT, init) == ["x: f32[…]"]
+
+
+def test_an_init_net_that_is_no_net_is_called_by_its_name(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "init_net.pb").write_text("<!DOCTYPE html><html>")
+    with pytest.raises(ModelError) as caught:
+        find_source(tmp_path)
+    assert caught.value.what == "cannot compile a web page"
+    assert caught.value.where == f"in {tmp_path / 'init_net.pb'}"
+
+
 def test_a_file_beside_the_nets_tells_the_types_of_inputs(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "value_info.json").write_text('{"x": [1, [1, 3]]}')
@@ -144,8 +158,8 @@ def test_errors_name_the_operator() -> None:
     )
     error = refused(op("XavierFill", shape=[2]))
     assert error.what == "its values are random: this net begins a training"
-    error = refused(op("Dropout", ["x"]), x=(2,))
-    assert error.what == "it drops elements, as in training"
+    error = refused(op("SpatialBN", [*"xabcd"]), x=(1, 2), a=(2,), b=(2,), c=(2,), d=(2,))
+    assert error.what == "it normalizes by the batch, as in training"
     error = refused(op("MaxPool", ["x"], kernel=2, legacy_pad=7), x=(1, 1, 4, 4))
     assert error.what == "attribute 'legacy_pad' must be from 0 to 3, it is 7"
     error = refused(op("MaxPool", ["x"], order="CHWN", kernel=2), x=(1, 1, 4, 4))
@@ -175,6 +189,17 @@ def test_damaged_files_say_what_is_wrong_and_where(tmp_path: Path) -> None:
         "error: the file is not a Caffe2 net: a text is needed, not a message\n"
         f"  in line {line} of {path}"
     )
+
+
+def test_a_list_in_the_place_of_a_number_is_refused() -> None:
+    scale = op("Int8Quantize", ["x"], Y_scale=1.0)
+    number, packed = b"\x15\x00\x00\x80\x3f", b"\x12\x03\x00\x00\x80"
+    data = Net([scale], ["x"], ["y"]).binary()
+    assert number in data
+    with pytest.raises(ModelError) as caught:
+        find_source(data.replace(number, packed))
+    assert caught.value.what == "the file is not a Caffe2 net: a field is of the wrong type"
+    assert caught.value.where == "in net.op.arg.f"
 
 
 def load_or_refuse(data: bytes) -> None:

@@ -134,7 +134,24 @@ case(
     enable_broadcast=1,
     broadcast_on_rows=1,
 )
+LAMBDAS = np.array([0, 0.5, 0, 2, 1], np.float32)
+case(
+    "BatchBoxCox",
+    [positive(3, 5), LAMBDAS, ROW * 0],
+    lambda x, a, b: np.where(a == 0, np.log(x), (x**a - 1) / np.where(a == 0, 1, a)),
+)
+case(
+    "SigmoidCrossEntropyWithLogits",
+    [MATRIX, rng.random((3, 5), np.float32)],
+    lambda x, t: (np.log1p(np.exp(x)) - x * t).mean(1),
+)
 case("ElementwiseLinear", [MATRIX, ROW, f32(5)], lambda x, w, b: x * w + b)
+case(
+    "ElementwiseLinear",
+    [MATRIX, f32(3), f32(3)],
+    lambda x, w, b: x * w[:, None] + b[:, None],
+    axis=0,
+)
 case("Cast", MATRIX * 9, lambda x: x.astype(np.int32), to="int32")
 case("Cast", np.arange(5, dtype=np.int32), lambda x: x.astype(np.float32), to=1)
 case("FloatToHalf", MATRIX, lambda x: x.astype(np.float16))
@@ -178,6 +195,14 @@ case(
     lambda *_: nhwc(run_onnx("ConvTranspose", [IMAGE, UP])),
     kernel=3, order="NHWC",
 )  # fmt: skip
+
+case(
+    "Conv",
+    [nhwc(IMAGE), WEIGHT],
+    lambda *_: nhwc(run_onnx("Conv", [IMAGE, WEIGHT])),
+    kernel=3,
+    order="NHWC",
+)
 
 # pooling
 for each in ("MaxPool", "AveragePool"):
@@ -331,6 +356,30 @@ case("SparseLengthsSum8BitsRowwise", [BYTES, PLACES, LENGTHS, SCALES],
      lambda t, i, n, s: _sums(REAL[i], n))  # fmt: skip
 case("SparseLengthsWeightedSum8BitsRowwise", [BYTES, WEIGHTS, PLACES, LENGTHS, SCALES],
      lambda t, w, i, n, s: _sums(REAL[i] * w[:, None], n))  # fmt: skip
+case(
+    "SparseToDenseMask",
+    [np.array([7, 9, 7, 3, 8]), np.arange(5, dtype=np.float32), np.array(-1, np.float32), LENGTHS],
+    lambda *_: np.array([[-1, 0], [-1, -1], [3, 2]]),
+    mask=[3, 7],
+)
+case("LengthsToRanges", LENGTHS, lambda n: np.array([[0, 2], [2, 0], [2, 3]]))
+case(
+    "SparseToDense",
+    [np.array([2, 0, 2]), f32(3, 2), f32(4)],
+    lambda i, v, _: np.stack([v[1], v[1] * 0, v[0] + v[2], v[1] * 0]),
+)
+case(
+    "BatchSparseToDense",
+    [LENGTHS, np.array([1, 0, 3, 1, 0]), np.arange(5, dtype=np.float32)],
+    lambda *_: np.array([[1, 0, 9, 9], [9, 9, 9, 9], [4, 3, 9, 2]]),
+    dense_last_dim=4,
+    default_value=9.0,
+)
+case(
+    "FillExamplesWithIndicator",
+    [f32(2, 3), np.array([0, 1, 0, 1], np.int32)],
+    lambda x, _: np.stack([x[0] * 0, x[0], x[0] * 0, x[1]]),
+)
 case("LengthsRangeFill", LENGTHS, lambda n: np.array([0, 1, 0, 1, 2]))
 case("Range", np.array(4, np.int32), np.arange)
 case("ConstantFill", [], lambda: np.full((2, 3), 1.5), shape=[2, 3], value=1.5)

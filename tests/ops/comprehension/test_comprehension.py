@@ -239,3 +239,12 @@ def test_a_batch_may_have_bounds_instead_of_an_extent() -> None:
     for n in (1, 3):
         x, w = (array.astype(np.float32) for array in arrays_of((n, 3), (3, 2)))
         np.testing.assert_allclose(model(x, w), np.maximum(x @ w, 0), rtol=1e-5)
+
+
+def test_windows_that_would_take_much_memory_are_refused() -> None:
+    module = module_of("o[i] = max(k) (x[i+k] * w[k])", (200_000,), (1000,))
+    with pytest.raises(ag.UnsupportedError) as caught:
+        EXPAND_OPS.run(module.main)
+    assert caught.value.what == (
+        "comprehension: index i + k has 199,001,000 values, which would be gathered"
+    )

@@ -45,6 +45,13 @@ from afterglow.types.dtype import boolean, f32, i32
             "index i leaves x: it runs from 0 to 8, and the extent is 3",
             7,
         ),
+        (
+            "o[] = sum(i in 0:2000000000, j in 0:2000000000) x[] * i",
+            {"x": ()},
+            "o takes 4,000,000,000,000,000,000 combinations of indices, "
+            "the most are 1,125,899,906,842,624",
+            0,
+        ),
         ("o[i] = where(x[i], 1, 2)", {"x": (3,)}, "where: condition must hold bool, got f32[]", 7),
         ("o[i] = not x[i]", {"x": (3,)}, "not: x must hold integers or bool, got f32[]", 7),
     ],

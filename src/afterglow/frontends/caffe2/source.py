@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from afterglow.frontends.base import FileDigests
-from afterglow.frontends.caffe2.looks import is_text
+from afterglow.frontends.caffe2.looks import is_net, is_text
 from afterglow.frontends.caffe2.messages import Net
 from afterglow.frontends.caffe2.text import read_text_net
 from afterglow.frontends.caffe2.translate import translate_nets
 from afterglow.frontends.caffe2.wire import read_binary_net
 from afterglow.frontends.content import Content
 from afterglow.frontends.definition.file_source import FileSource
+from afterglow.frontends.formats import known_format, refusal
 from afterglow.support.digest import digest_of_bytes, digest_of_texts
 
 PREDICT = ("predict_net.pb", "predict_net.pbtxt", "model.pb")
 INIT = ("init_net.pb", "init_net.pbtxt", "model_init.pb")
 _VALUE_INFO = "value_info.json"
 """What a folder calls the files of a model."""
+_WORDS = (("predict", "init"), ("pred", "init"), ("Predict", "Init"))
+"""What is another word in the name of an init net."""
 
 
 class Caffe2Source(FileSource):
@@ -27,9 +30,10 @@ class Caffe2Source(FileSource):
     def __init__(self, predict: Content, init: Content | None, info: Content | None = None) -> None:
         self._others = [content for content in (init, info) if content is not None]
         beside = [content.path.name for content in self._others if content.path is not None]
+        filled = None if init is None else read_net(init)
+        net = read_net(predict)
         with predict.located():
-            net = read_net(predict)
-            model = translate_nets(_read_init(init), net, b"" if info is None else bytes(info.data))
+            model = translate_nets(filled, net, b"" if info is None else bytes(info.data))
         super().__init__(predict, model, beside)
 
     def digest(self, files: FileDigests) -> str | None:
@@ -42,16 +46,13 @@ class Caffe2Source(FileSource):
         return super().digest(files) if len(folders) == 1 else None
 
 
-def _read_init(init: Content | None) -> Net | None:
-    if init is None:
-        return None
-    with init.located():
-        return read_net(init)
-
-
 def read_net(content: Content) -> Net:
-    """A net, binary or text."""
-    return (read_text_net if is_text(content) else read_binary_net)(content.data)
+    """A net, binary or text; an error says what it is if it is something else."""
+    other = None if is_net(content) or not content.data else known_format(content)
+    if other is not None:
+        raise refusal(content, "Caffe2")
+    with content.located():
+        return (read_text_net if is_text(content) else read_binary_net)(content.data)
 
 
 def open_nets(first: Content, second: Content | None = None) -> Caffe2Source | None:
@@ -88,7 +89,7 @@ def open_file(content: Content) -> Caffe2Source:
 def _init_names(name: str) -> Sequence[str]:
     """What the init net of a net may be called."""
     suffix = Path(name).suffix
-    stems = [name.removesuffix(suffix).replace(word, "init") for word in ("predict", "pred")]
+    stems = [name.removesuffix(suffix).replace(*words) for words in _WORDS]
     stems += ["model_init"] if name == "model.pb" else []
     others = (suffix, ".pb", ".pbtxt")
     return [f"{stem}{other}" for stem in stems for other in others if f"{stem}{other}" != name]
@@ -96,10 +97,7 @@ def _init_names(name: str) -> Sequence[str]:
 
 def open_pair(first: Content, second: Content) -> Caffe2Source:
     """The model of two nets, whichever of them fills the blobs."""
-    nets = []
-    for content in (first, second):
-        with content.located():
-            nets.append(read_net(content))
+    nets = read_net(first), read_net(second)
     if _fills(nets[1]) and not _fills(nets[0]):
         first, second = second, first
     return Caffe2Source(second, first)

@@ -16,6 +16,8 @@ from afterglow.types import Array
 
 _WIRE_TYPES = {Kind.FLOAT: FIXED32, Kind.INT: VARINT}
 """How numbers are written; everything else has a length."""
+_LISTS = (".floats", ".ints")
+"""Fields whose numbers may be packed."""
 _FLOATS_TAG = 5 << 3 | FIXED32
 _ROW = 5
 """Bytes of a float that is a field of its own: a tag, and the number."""
@@ -69,7 +71,7 @@ class NetReader(ProtobufReader):
     def _value(self, field: Field, kind: Kind | str, place: str) -> list[Any]:
         """What a field holds: several, if it is a packed list of numbers."""
         expected = _WIRE_TYPES.get(kind, LENGTH) if isinstance(kind, Kind) else LENGTH
-        packed = expected != LENGTH and field.wire_type == LENGTH
+        packed = place.endswith(_LISTS) and field.wire_type == LENGTH
         if field.wire_type != expected and not packed:
             raise ModelError(
                 "the file is not a Caffe2 net: a field is of the wrong type", where=f"in {place}"

@@ -14,6 +14,9 @@ from afterglow.graph import Op, Value
 from afterglow.support.errors import ModelError
 from afterglow.support.own_ops import bound_op
 
+CUSTOM_OPTIONS = "custom_options"
+"""The attribute that has the bytes of what TFLite has for attributes: a class may do without."""
+
 
 def own_importer(
     dialect: str, domain: str, op_type: str
@@ -24,15 +27,17 @@ def own_importer(
 
 
 def _imported(node: NodeContext, cls: type[Op]) -> tuple[Value, ...]:
-    given = {name: each for name, each in node.attributes.items() if not _is_operand(name, each)}
+    given = {n: each for n, each in node.attributes.items() if not _is_operand(n, each)}
+    if CUSTOM_OPTIONS not in typing.get_type_hints(cls):
+        given.pop(CUSTOM_OPTIONS, None)
     op = cls(**dict(_attributes(cls, given)))
     operands = [node.get(index) for index in range(len(node))]
     return node.emit_all(op, *operands)
 
 
 def _is_operand(name: str, attribute: AttributeDef) -> bool:
-    """Whether an attribute says where an operand is, or what results are, as those of torch do."""
-    return name.startswith("\0") or str(attribute.value).startswith("%")
+    """Whether an attribute is about an operand or a result, as some of torch and TFLite are."""
+    return not name.isidentifier() or str(attribute.value).startswith("%")
 
 
 def _attributes(cls: type[Op], given: dict[str, AttributeDef]) -> Iterator[tuple[str, Any]]:

@@ -27,6 +27,9 @@ OPERAND_TYPES = "x.types"
 RESULT_TYPES = "y.types"
 """The same of the results."""
 
+VERSION = "op.version"
+"""The attribute that has the version of a custom op."""
+
 
 def quantization_attributes(
     prefix: str, quantization: Quantization | None

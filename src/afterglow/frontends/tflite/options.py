@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import tflite
-from flatbuffers import flexbuffers
 
 from afterglow.frontends.definition.model import AttributeDef, AttributeKind
 from afterglow.frontends.tflite.flatbuffer import Table
@@ -62,46 +61,6 @@ def read_options(table: Table, number: int, *, second: bool) -> dict[str, Attrib
     except (struct.error, IndexError, ValueError, TypeError, OverflowError):
         raise ModelError(f"the file is malformed or truncated: in {table.what}") from None
     return found
-
-
-_CUSTOM: Mapping[str, Mapping[str, AttributeKind]] = {
-    "Landmarks2TransformMatrix": {
-        **dict.fromkeys(("left_rotation_idx", "right_rotation_idx"), AttributeKind.INT),
-        **dict.fromkeys(("output_height", "output_width"), AttributeKind.INT),
-        **dict.fromkeys(("scale_x", "scale_y", "target_rotation_radians"), AttributeKind.FLOAT),
-        "subset_idxs": AttributeKind.INTS,
-    },
-    "TransformTensorBilinear": dict.fromkeys(("output_height", "output_width"), AttributeKind.INT),
-}
-"""Custom ops whose options are a flexbuffer, and the entries that are read from it."""
-
-
-def read_custom_options(table: Table, op_type: str, data: bytes) -> dict[str, AttributeDef]:
-    """The options of a custom op that is known here."""
-    fields = _CUSTOM.get(op_type)
-    if fields is None or not data:
-        return {}
-    try:
-        entries = flexbuffers.GetRoot(data).AsMap
-        return {name: _entry(entries[name], kind) for name, kind in fields.items()}
-    except (struct.error, LookupError, ValueError, TypeError, ArithmeticError, AttributeError):
-        raise ModelError(f"the options of {table.what} ({op_type}) are malformed") from None
-
-
-def _entry(found: Any, kind: AttributeKind) -> AttributeDef:
-    """An entry of a flexbuffer."""
-    if kind is AttributeKind.INT:
-        return AttributeDef(kind, int(found.AsInt))
-    if kind is AttributeKind.FLOAT:
-        return AttributeDef(kind, float(found.AsFloat))
-    items = found.AsTypedVector if found.IsTypedVector else found.AsVector
-    count = len(items)
-    if count > _MOST_ENTRIES:
-        raise ValueError(count)
-    return AttributeDef(kind, tuple(int(items[index].AsInt) for index in range(count)))
-
-
-_MOST_ENTRIES = 2**16
 
 
 @cache

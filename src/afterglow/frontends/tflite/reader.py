@@ -13,12 +13,9 @@ from afterglow.frontends.definition.limits import MOST_BYTES, check_rank
 from afterglow.frontends.definition.model import AttributeDef, AttributeKind
 from afterglow.frontends.tflite.elements import Quantization
 from afterglow.frontends.tflite.flatbuffer import Flatbuffer, Table
-from afterglow.frontends.tflite.options import (
-    BUILTIN_NAMES,
-    TYPE_NAMES,
-    read_custom_options,
-    read_options,
-)
+from afterglow.frontends.tflite.flexbuffer import custom_attributes
+from afterglow.frontends.tflite.node import VERSION
+from afterglow.frontends.tflite.options import BUILTIN_NAMES, TYPE_NAMES, read_options
 from afterglow.support.errors import ModelError
 from afterglow.types import Array
 
@@ -231,9 +228,9 @@ def _operator(table: Table, codes: list[tuple[str, str, int]], tensors: int) -> 
     if domain:
         data = bytes(table.bytes(5, "custom options") or b"")
         table.file.charge(8 * len(data))
-        options |= read_custom_options(table, op_type, data)
+        options.update(custom_attributes(data))
         options["custom_options"] = AttributeDef(AttributeKind.INTS, tuple(data))
-        options["version"] = AttributeDef(AttributeKind.INT, version)
+        options[VERSION] = AttributeDef(AttributeKind.INT, version)
     return OperatorRecord(op_type, domain, version, inputs, outputs, options)
 
 

@@ -123,10 +123,8 @@ def is_complex(attributes: Mapping[str, AttributeDef]) -> bool:
 
 def has_real_result(attributes: Mapping[str, AttributeDef]) -> bool:
     """Whether the first result of a node with these attributes holds floats."""
-    names: tuple[str, ...] = ()
-    if RESULT_TYPES in attributes:
-        names = attributes[RESULT_TYPES].value
-    return bool(names) and names[0] in DTYPES and DTYPES[names[0]].is_float
+    names = attributes[RESULT_TYPES].value if RESULT_TYPES in attributes else ()
+    return any(name in DTYPES and DTYPES[name].is_float for name in names[:1])
 
 
 def is_quantized(attributes: Mapping[str, AttributeDef]) -> bool:

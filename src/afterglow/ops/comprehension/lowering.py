@@ -38,11 +38,14 @@ from afterglow.ops.elementwise import Add, Max, Min, Mul
 from afterglow.ops.indexing import Gather, Iota
 from afterglow.ops.movement import Expand, Reshape, Slice
 from afterglow.ops.reduction import Reduction as ReductionOp
+from afterglow.support.errors import UnsupportedError
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 
 _UNROLLED = 64
 """Elements of a window that are written out at most; more are gathered."""
+_MOST_GATHERED = 1 << 24
+"""Elements along an axis of which copies are made."""
 _COMBINE: dict[str, Op] = {"sum": Add(), "mean": Add(), "prod": Mul(), "max": Max(), "min": Min()}
 
 
@@ -179,6 +182,12 @@ class StatementLowering:
 
     def _places(self, affine: Affine) -> Array:
         """The values of an index expression for all values of its indices."""
+        count = math.prod(self.ranges[name].extent for name in affine.indices)
+        if count > _MOST_GATHERED:
+            raise UnsupportedError(
+                f"comprehension: index {affine} has {count:,} values, which would be gathered",
+                help="write a sum of products, or the maximum or mean of windows",
+            )
         total = np.array(affine.constant)
         for name, factor in affine.terms:
             own = self.ranges[name]

@@ -7,6 +7,7 @@ extent of x less 4.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -14,9 +15,10 @@ from typing import TypeAlias
 from afterglow.ops.comprehension.syntax import excerpt_at
 from afterglow.ops.comprehension.tree import Access, Affine, Statement, accesses, display
 from afterglow.support.errors import TypeRuleError
-from afterglow.types.extent import is_ranged, undecided
+from afterglow.types.extent import is_ranged, largest, undecided
 
 Shapes: TypeAlias = Mapping[str, Sequence[int]]
+_MOST_COMBINATIONS = 1 << 50
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,14 @@ def ranges_of(text: str, statement: Statement, shapes: Shapes) -> dict[str, Rang
             candidates = [use for use in unresolved if _open(use, found) == [name]]
             found[name] = Range(0, min(_extent(text, use, name, found) for use in candidates))
     _check_inside(text, uses, found, given)
+    combinations = math.prod(largest(each.extent) for each in found.values())
+    if combinations > _MOST_COMBINATIONS:
+        raise fault(
+            text,
+            f"{statement.target} takes {combinations:,} combinations of indices, "
+            f"the most are {_MOST_COMBINATIONS:,}",
+            statement.at,
+        )
     return found
 
 

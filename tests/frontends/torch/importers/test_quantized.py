@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.ao.quantization.fx._decomposed  # noqa: E402  it registers the ops
+pytest.importorskip("torch.ao.quantization.fx._decomposed")  # it registers the ops
 
 from tests.frontends.torch.agreement import assert_agree, randn  # noqa: E402
 

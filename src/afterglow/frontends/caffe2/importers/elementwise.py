@@ -10,8 +10,10 @@ from afterglow.graph import Op, Value
 from afterglow.ops import elementwise as e
 from afterglow.ops import functions as f
 from afterglow.ops.conversion import Cast
+from afterglow.ops.loss import BinaryCrossEntropy, LossReduction
 from afterglow.ops.movement import Reshape
 from afterglow.ops.power import Pow
+from afterglow.ops.reduction import ReduceMean
 from afterglow.support.errors import ModelError
 from afterglow.types import DType
 from afterglow.types import dtype as d
@@ -56,6 +58,7 @@ _BINARY: dict[str, Op] = {
 }
 _SWAPPED: dict[str, Op] = {"GT": e.Less(), "GE": e.LessEqual()}
 _VARIADIC: dict[str, Op] = {"Sum": e.Add(), "Max": e.Max(), "Min": e.Min()}
+_LEAST = 1e-6
 _TYPE_NAMES: dict[str, DType] = {
     "FLOAT": d.f32,
     "INT32": d.i32,
@@ -187,9 +190,11 @@ def where(n: Caffe2Node) -> Value:
 
 @caffe2_op("ElementwiseLinear")
 def elementwise_linear(n: Caffe2Node) -> Value:
-    """x w + b, with one w and b for each index of the axes from `axis` on."""
-    x = n[0]
-    shape = x.type.shape[n.axis(x) :]
+    """x w + b, with one w and b for each index of the axes from `axis` on, or of that axis."""
+    x, axis = n[0], n.axis(n[0])
+    shape = x.type.shape[axis:]
+    if n[1].type.size == shape[0]:
+        shape = (shape[0], *(1,) * (len(shape) - 1))
     weight, bias = (n.emit(Reshape(shape), n[index]) for index in (1, 2))
     return n.emit(e.Add(), n.emit(e.Mul(), x, weight), bias)
 
@@ -214,3 +219,26 @@ def half_to_float(n: Caffe2Node) -> Value:
 def float_to_half(n: Caffe2Node) -> Value:
     """As f16."""
     return n.emit(Cast(d.f16), n[0])
+
+
+@caffe2_op("BatchBoxCox")
+def box_cox(n: Caffe2Node) -> Value:
+    """Of max(x + b, 1e-6), for each column: its logarithm where a is 0, else (it ** a - 1) / a."""
+    x, a = n.emit(e.Add(), n[0], n[2]), n[1]
+    x = n.emit(e.Max(), x, e.scalar(n.builder, _LEAST, x))
+    zero, one = e.scalar(n.builder, 0, a), e.scalar(n.builder, 1, a)
+    is_zero = n.emit(e.Equal(), a, zero)
+    divisor = n.emit(e.Where(), is_zero, one, a)
+    power = n.emit(e.Div(), n.emit(e.Sub(), n.emit(Pow(), x, a), one), divisor)
+    return n.emit(e.Where(), is_zero, n.emit(f.Log(), x), power)
+
+
+@caffe2_op("SigmoidCrossEntropyWithLogits")
+def sigmoid_cross_entropy(n: Caffe2Node) -> Value:
+    """The mean over the last axis of the cross entropy of logits and targets."""
+    if n.flag("log_D_trick") or n.flag("unjoined_lr_loss"):
+        raise n.fail("only the plain cross entropy is supported")
+    if not n[0].type.rank:
+        raise ModelError(f"logits must have 1 or more axes, they are {n[0].type}")
+    loss = n.emit(BinaryCrossEntropy(LossReduction.NONE), n[0], n[1])
+    return n.emit(ReduceMean((n[0].type.rank - 1,), False), loss)

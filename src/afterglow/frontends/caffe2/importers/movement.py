@@ -44,7 +44,7 @@ def free(n: Caffe2Node) -> tuple[Value, ...]:
 def dropout(n: Caffe2Node) -> tuple[Value, ...]:
     """x: nothing is dropped outside of training; the mask holds for all."""
     if not n.flag("is_test"):
-        raise n.fail("it drops elements, as in training", help="export the net with is_test = 1")
+        n.graph.session.model.warn("Dropout is not in test mode: it drops nothing all the same")
     if not n.is_read(1):
         return (n[0],)
     return n[0], n.constant(np.ones(n[0].type.shape, np.bool_))
@@ -168,6 +168,8 @@ def concat(n: Caffe2Node) -> tuple[Value, ...]:
 def split(n: Caffe2Node) -> list[Value]:
     """Into parts of given extents, or into equal ones."""
     x, count = n[0], len(n.proto.output)
+    if not count:
+        raise ModelError("it has no outputs")
     axis = n.axis(x, default=1 if not n.is_nhwc else x.type.rank - 1)
     extent = x.type.shape[axis]
     if len(n) > 1:
@@ -175,7 +177,7 @@ def split(n: Caffe2Node) -> list[Value]:
     elif n.has("split"):
         extents = n.integers("split")
     else:
-        if extent % max(count, 1) != 0:
+        if extent % count != 0:
             raise ModelError(f"x cannot be split into {count} equal parts: it is {x.type}")
         extents = (extent // count,) * count
     if len(extents) != count or sum(extents) != extent or min(extents) < 0:

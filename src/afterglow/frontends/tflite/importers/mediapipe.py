@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from afterglow.frontends.common.movement import reshaped
 from afterglow.frontends.tflite.importers.elementwise import angle_of
-from afterglow.frontends.tflite.node import TfliteNode
+from afterglow.frontends.tflite.node import VERSION, TfliteNode
 from afterglow.frontends.tflite.registry import CUSTOM, tflite_op
 from afterglow.graph import Value
 from afterglow.ops.convolution import ConvTranspose
@@ -55,9 +55,9 @@ def landmarks_to_matrix(n: TfliteNode) -> Value:
     _refuse_first_version(n)
     landmarks = n[0]
     n.extents(landmarks, 3)
-    left, right = (_point(n, landmarks, n.count(f"{side}_rotation_idx")) for side in _SIDES)
+    left, right = (_point(n, landmarks, n.integer(f"{side}_rotation_idx")) for side in _SIDES)
     across, down = (n.emit(Sub(), far, near) for far, near in zip(right, left, strict=True))
-    target = n.full(n.real("target_rotation_radians"), f32)
+    target = n.full(n.number("target_rotation_radians"), f32)
     turn = n.emit(Sub(), target, angle_of(n, down, across))
     cos, sin = n.emit(Cos(), turn), n.emit(Sin(), turn)
     xs, ys = _subset(n, landmarks)
@@ -82,10 +82,10 @@ def _matrix(
     n: TfliteNode, cos: Value, sin: Value, sizes: Sequence[Value], centre: Sequence[Value]
 ) -> Value:
     """Shift the crop's middle to 0, scale it, turn it back, and shift it to its centre."""
-    extents = (n.count("output_width"), n.count("output_height"))
+    extents = (_extent(n, "output_width"), _extent(n, "output_height"))
     if min(extents) < 1:
         raise ModelError(f"a crop of {extents} has no pixels")
-    factors = (n.real("scale_x") / extents[0], n.real("scale_y") / extents[1])
+    factors = (n.number("scale_x") / extents[0], n.number("scale_y") / extents[1])
     pairs = zip(sizes, factors, strict=True)
     scales = [n.emit(Mul(), size, n.full(factor, f32)) for size, factor in pairs]
     halves = [n.full(-extent / 2, f32) for extent in extents]
@@ -106,7 +106,7 @@ def transform_tensor(n: TfliteNode) -> Value:
     _refuse_first_version(n)
     x = n[0]
     batch, height, width, _ = n.extents(x, 4)
-    size = (n.count("output_height"), n.count("output_width"))
+    size = (_extent(n, "output_height"), _extent(n, "output_width"))
     if batch != 1 or min(*size, height, width) < 1:
         raise ModelError(f"{x.type} cannot be transformed to {size}")
     half = n.full(0.5, f32)
@@ -159,9 +159,16 @@ def transform_landmarks(n: TfliteNode) -> Value:
     return n.emit(Concat(2), *moved, *columns[2:])
 
 
+def _extent(n: TfliteNode, name: str) -> int:
+    extent = n.integer(name)
+    if extent < 1:
+        raise ModelError(f"attribute {name!r} must be positive, it is {extent}")
+    return extent
+
+
 def _refuse_first_version(n: TfliteNode) -> None:
-    if n.count("version", 1) != 2:
-        raise UnsupportedError(f"version {n.count('version', 1)} of it is not supported, 2 is")
+    if n.count(VERSION, 1) != 2:
+        raise UnsupportedError(f"version {n.count(VERSION, 1)} of it is not supported, 2 is")
 
 
 def _sum(n: TfliteNode, *products: tuple[Value, Value]) -> Value:

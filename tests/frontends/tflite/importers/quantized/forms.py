@@ -74,13 +74,16 @@ class Forms:
         graph = Graph(self.tensors, self.operators, list(self.feeds), self.results)
         return write(graph)
 
+    def run(self, tmp_path: Path, backend: str = "interpreter") -> dict[str, Array]:
+        """What the file gives, by name."""
+        (tmp_path / "model.tflite").write_bytes(self.file())
+        optimize = backend != "interpreter"
+        model = ag.compile(tmp_path / "model.tflite", backend=backend, optimize=optimize)
+        return dict(zip(self.results, model.run(self.results, self.feeds), strict=True))
+
     def check(self, tmp_path: Path, backend: str = "interpreter") -> None:
         """Compare every output with the reference kernels: their bits must be equal."""
-        data = self.file()
-        (tmp_path / "model.tflite").write_bytes(data)
-        model = ag.compile(tmp_path / "model.tflite", backend=backend)
-        got = dict(zip(self.results, model.run(self.results, self.feeds), strict=True))
-        wanted = run_reference(data, self.feeds)
+        got, wanted = self.run(tmp_path, backend), run_reference(self.file(), self.feeds)
         makers = {name: each for each in self.operators for name in each.outputs}
         for name, want in wanted.items():
             assert got[name].dtype == want.dtype, makers[name]
@@ -89,11 +92,19 @@ class Forms:
 
 def run_reference(data: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
     """What LiteRT's reference kernels make of inputs, by name."""
+    (results,) = run_steps(data, [feeds])
+    return results
+
+
+def run_steps(data: bytes, feeds: Sequence[dict[str, Array]]) -> list[dict[str, Array]]:
+    """The same of several inputs one after the other, with the state that each leaves."""
     kind = OpResolverType.BUILTIN_REF
     interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kind)
     interpreter.allocate_tensors()
-    for detail in interpreter.get_input_details():
-        interpreter.set_tensor(detail["index"], feeds[detail["name"]])
-    interpreter.invoke()
-    details = interpreter.get_output_details()
-    return {each["name"]: interpreter.get_tensor(each["index"]) for each in details}
+    details, found = interpreter.get_output_details(), []
+    for feed in feeds:
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], feed[detail["name"]])
+        interpreter.invoke()
+        found.append({each["name"]: interpreter.get_tensor(each["index"]) for each in details})
+    return found

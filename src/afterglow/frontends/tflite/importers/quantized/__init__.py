@@ -8,6 +8,7 @@ from afterglow.frontends.tflite.importers.quantized import (
     linear,
     movement,
     pooling,
+    recurrent,
     softmax,
     tables,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "linear",
     "movement",
     "pooling",
+    "recurrent",
     "softmax",
     "tables",
 ]

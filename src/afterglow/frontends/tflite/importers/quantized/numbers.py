@@ -19,7 +19,7 @@ def high_product(a: Array, b: Array | int, bits: int = HIGH_BITS) -> Array:
     """The product of two numbers over 2^bits, rounded, halves up; saturated."""
     product = np.asarray(a, np.int64) * b
     high = (product + (1 << (bits - 1))) >> bits
-    return np.minimum(high, (1 << bits) - 1)
+    return np.asarray(np.minimum(high, (1 << bits) - 1))
 
 
 def divided(x: Array, bits: int) -> Array:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
 from afterglow.frontends.tflite.importers.quantized.numbers import divided, negative_exp, scaled_by
 from afterglow.frontends.tflite.importers.quantized.scaling import multipliers, rescaled, scale_of
-from afterglow.frontends.tflite.importers.quantized.tables import between_segments, segment_table
+from afterglow.frontends.tflite.importers.quantized.tables import (
+    Real,
+    between_segments,
+    segment_table,
+)
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import quantized_op
 from afterglow.graph import Value
@@ -129,7 +134,7 @@ def _wide_softmax(n: TfliteNode) -> Value:
     one = scalar(n.builder, 1, zeros)
     moved = n.emit(ShiftLeft(), n.emit(Cast(i64), sums), n.emit(Sub(), zeros, one))
     high = _rounded(n, moved, scalar(n.builder, 14, moved))
-    inverses = _table(lambda number: 1.0 / (1.0 + number), 1.0 / _RANGE, -32768)
+    inverses = _table(_inverse, 1.0 / _RANGE, -32768)
     found = _looked_up(n, inverses, _places(n, high, -((1 << 15) + (1 << 16))))
     product = n.emit(Mul(), n.emit(Cast(i64), powers), n.emit(Cast(i64), found))
     shift = n.emit(Sub(), scalar(n.builder, 31, zeros), zeros)
@@ -142,8 +147,12 @@ def _places(n: TfliteNode, x: Value, shift: int) -> Value:
     return n.emit(Cast(i32), n.emit(Add(), moved, scalar(n.builder, 32768, moved)))
 
 
-def _table(function: object, scale: float, zero_point: int) -> Array:
+def _inverse(number: float) -> float:
+    return 1.0 / (1.0 + number)
+
+
+@cache
+def _table(function: Real, scale: float, zero_point: int) -> Array:
     """A function of all integers of 16 bits."""
-    assert callable(function)
     table = segment_table(function, np.float64(scale), zero_point, np.float64(2.0 / _RANGE), 0)
     return between_segments(table, np.arange(-32768, 32768)).astype(np.int16)

@@ -190,10 +190,10 @@ def segment_table(
 
     It is computed in the precision of the scales.
     """
-    real = type(scale)
+    real = np.asarray(scale).dtype.type
     ends = np.array([-32768, 32767])
-    first, last = scale * (ends - zero_point).astype(real)
-    low, high = result_scale * (ends - result_zero_point).astype(real)
+    first, last = np.multiply(scale, (ends - zero_point).astype(real))
+    low, high = np.multiply(result_scale, (ends - result_zero_point).astype(real))
     step, inverse = (last - first) / real(SEGMENTS), real(65536) / (high - low)
     places = first + np.arange(SEGMENTS + 1, dtype=real) * step
     middles = places[:-1] + step / real(2)
@@ -202,7 +202,7 @@ def segment_table(
     between = away((values[1:] + samples[:-1]) / real(2))
     table = samples[:-1] - away((between - exact) / real(2))
     final = away(_applied(function, np.array([last])) * inverse)
-    return np.clip(np.append(table, final), -32768, 32767).astype(np.int64)
+    return np.asarray(np.clip(np.append(table, final), -32768, 32767), np.int64)
 
 
 def between_segments(table: Array, numbers: Array) -> Array:
@@ -226,9 +226,10 @@ def _wide_sigmoid(n: TfliteNode, numbers: Array, is_tanh: bool) -> Array:
     inside = (samples[index] << bits) + rest * (samples[index + 1] - samples[index])
     if not is_tanh:
         value = np.where(index >= 255, 0x7FFF << 10, inside)
-        return np.where(x >= 0, value + (1 << 9), (1 << 25) - value + (1 << 9) - 1) >> 10
-    value = np.where(index >= 255, 0xFFFF << 8, inside)
-    return np.where(x >= 0, value - (1 << 23) + (1 << 7), (1 << 23) - value + (1 << 7) - 1) >> 8
+        turned = (1 << 25) - value - 1
+        return np.asarray((np.where(x >= 0, value, turned) + (1 << 9)) >> 10)
+    value = np.where(index >= 255, 0xFFFF << 8, inside) - (1 << 23)
+    return np.asarray((np.where(x >= 0, value, -value - 1) + (1 << 7)) >> 8)
 
 
 def _logistic_samples() -> Array:
@@ -238,7 +239,7 @@ def _logistic_samples() -> Array:
     error = (ends[1:] + ends[:-1]) / 2 - middles
     samples = np.rint(ends - np.append(error / 2, 0)).astype(np.int64)
     samples[255:] = 65535
-    return samples
+    return np.asarray(samples)
 
 
 def _wide_factor(scale: np.float32, is_tanh: bool) -> tuple[int, int]:
@@ -285,7 +286,7 @@ def _short(x: Array) -> Array:
 
 def _saturated(x: Array, bits: int) -> Array:
     """Integers shifted to the left, in 16 bits."""
-    return np.clip(x << bits, -32768, 32767)
+    return np.asarray(np.clip(x << bits, -32768, 32767))
 
 
 def _exp(x: float) -> float:
