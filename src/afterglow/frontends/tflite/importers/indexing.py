@@ -59,12 +59,6 @@ def gather_nd(n: TfliteNode) -> Value:
     return n.emit(GatherND(), n[0], n[1])
 
 
-@tflite_op("EMBEDDING_LOOKUP", moves=True)
-def embedding_lookup(n: TfliteNode) -> Value:
-    """Rows of a table, which is operand 1."""
-    return n.emit(Gather(0), n[1], n[0])
-
-
 @tflite_op("SCATTER_ND", moves=True)
 def scatter_nd(n: TfliteNode) -> Value:
     """Slices put into zeros of a shape; those at the same place are added."""
