@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from afterglow.frontends.common.conversion import as_dtype
-from afterglow.frontends.common.movement import axes_of
 from afterglow.frontends.common.reduction import log_sum_exp
 from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.onnx.importers.movement import axes_of
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import elementwise as e

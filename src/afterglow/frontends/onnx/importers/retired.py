@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from afterglow.frontends.common.movement import slice_inputs
 from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.onnx.importers.movement import slice_inputs
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import elementwise as e
