@@ -28,10 +28,10 @@ demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 test: lint
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-all: lint
-	$(BIN)/python -m pytest -n 2 --hypothesis-profile=fresh
+	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=fresh
 
 lint: $(TESTABLE)
 	$(BIN)/ruff check .

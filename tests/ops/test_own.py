@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import afterglow as ag
+from afterglow.backends.cpu.kernels import table
 from afterglow.exporters.onnx.writer import to_onnx
 from afterglow.frontends.definition.dialect import Dialect
 from afterglow.graph import Op, run_function
@@ -74,6 +75,32 @@ def test_with_a_lowering_it_is_compiled_and_fused() -> None:
     np.testing.assert_allclose(model(X), np.sin(3 * X), rtol=1e-5)
 
 
+def test_with_a_kernel_it_is_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    @ag.op("acme::reverse")
+    class Reverse(ag.Op):
+        def infer(self, x):
+            return x
+
+        def evaluate(self, x):
+            return x[:, ::-1]
+
+    monkeypatch.setitem(table.ENTRIES, Reverse, None)  # removed in the end
+
+    @table.kernel(Reverse)
+    def reverse(k):
+        rows, columns = k.step.outs[0].type.shape
+        with k.phase(units=rows, work=rows * columns) as p:
+            x, y = p.source(0), p.sink()
+            with p.units() as row, p.e.loop(columns) as column:
+                y.row(row).put(column, x.row(row).load(p.e.index(columns - 1) - column))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = ag.compile(module_with(Reverse()), cache=False)
+    assert "plan direct" in model.ir()
+    np.testing.assert_array_equal(model(X), X[:, ::-1])
+
+
 def test_a_function_declares_an_op_that_has_the_type_of_its_first_operand() -> None:
     @ag.op("acme::mixed")
     def mixed(x, y, *, share=0.5):
@@ -111,7 +138,7 @@ def test_a_text_in_index_notation_declares_an_op() -> None:
 def test_an_op_of_an_onnx_domain_is_the_one_bound_to_it() -> None:
     declare_swirl(onnx="com.acme::Swirl")
     with pytest.warns(ag.AfterglowWarning, match="acme::swirl"):
-        model = ag.compile(onnx_model("Swirl", angle=0.25))
+        model = ag.compile(onnx_model("Swirl", angle=0.25), cache=False)
     np.testing.assert_array_equal(model(X), X * np.float32(np.cos(0.25)))
 
 

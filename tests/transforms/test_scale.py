@@ -78,10 +78,31 @@ def star(size: int) -> Function:
     return function
 
 
+class Programs:
+    """Programs to run passes over; one that a pass has left alone does for the next."""
+
+    def __init__(self) -> None:
+        self.untouched: dict[tuple[Callable[[int], Function], int], Function] = {}
+
+    def run_over(self, step: Pass, shape: Callable[[int], Function], size: int) -> None:
+        if step.run(self.untouched[shape, size]):
+            del self.untouched[shape, size]
+
+    def prepare(self, step: Pass, shape: Callable[[int], Function], size: int) -> partial[None]:
+        if (shape, size) not in self.untouched:
+            self.untouched[shape, size] = shape(size)
+        return partial(self.run_over, step, shape, size)
+
+
+@pytest.fixture(scope="module")
+def programs() -> Programs:
+    return Programs()
+
+
 @pytest.mark.parametrize("shape", [chain, star], ids=["chain", "star"])
 @pytest.mark.parametrize("step", all_passes(), ids=lambda step: step.name)
-def test_time_is_linear(step: Pass, shape: Callable[[int], Function]) -> None:
-    assert is_linear(lambda size: partial(step.run, shape(size)), SIZE)
+def test_time_is_linear(step: Pass, shape: Callable[[int], Function], programs: Programs) -> None:
+    assert is_linear(partial(programs.prepare, step, shape), SIZE)
 
 
 @pytest.mark.parametrize("shape", [chain, star], ids=["chain", "star"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from rich.table import Table
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.parameters import Number
+from afterglow.cli.peer_model import peer_model
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model, takes_state
@@ -27,7 +29,7 @@ from afterglow.frontends.base import NeedsValuesError
 from afterglow.report.bench import PEERS, BenchPlan, Measurement, compare
 from afterglow.report.work import Work, program_work
 from afterglow.runtime import TensorInfo
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.support.tables import table
 from afterglow.transforms.keep_state import state_pairs
 from afterglow.types import Array
@@ -71,17 +73,19 @@ NOTHING = "–"  # noqa: RUF001  a dash is what tables have
 def bench(session: Session, request: Request, **asked: Any) -> int:
     """Time MODEL in Afterglow and in other engines, or time a compiled model alone.
 
-    Each engine runs in its own process. All of them load the model, then they take turns
-    (A B C A B C …), and processes that wait are suspended. Only the call is timed, on inputs that
-    are already in memory, with one thread unless --threads says otherwise. The error is relative
-    to the first of the other engines. With --state, each call of Afterglow begins with the values
-    of those inputs as its state; other engines take and return them. The exit status is 1 if
-    Afterglow cannot run the model.
+    Each engine runs in its own process. All of them load the model, then they take turns (A B C A B
+    C …), and processes that wait are suspended. Only the call is timed, on inputs that are already
+    in memory, with one thread unless --threads says otherwise. The error is relative to the first
+    of the other engines, for which a model that is not ONNX is exported. With --state, each call of
+    Afterglow begins with the values of those inputs as its state; other engines take and return
+    them. The exit status is 1 if Afterglow cannot run the model.
     """
     with StageClock(session.err) as clock:
         plan = _plan(request, asked, clock)
         work = _work(request, plan)
-        found = compare(plan, clock)
+        with ExitStack() as files:
+            plan = replace(plan, peer_model=_peer_model(request, plan, files))
+            found = compare(plan, clock)
     flops = 0.0 if work is None else work.flops
     data = {
         "model": request.path,
@@ -119,6 +123,14 @@ def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> BenchPl
         options={} if request.is_saved else describe_options(options),
         ranges={} if request.is_saved else request.dim_options.ranges,
     )
+
+
+def _peer_model(request: Request, plan: BenchPlan, files: ExitStack) -> str:
+    """The model as other engines read it; itself if it cannot be made so, which they will say."""
+    try:
+        return files.enter_context(peer_model(request, plan.feed)) if plan.peers else ""
+    except AfterglowError:
+        return ""
 
 
 def _feed(

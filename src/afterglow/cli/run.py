@@ -16,6 +16,7 @@ from afterglow.cli.destination import TRACE, Destination, file_for, takes_force
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.parameters import Number
+from afterglow.cli.peer_model import peer_model
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model, takes_state
@@ -99,7 +100,8 @@ def run(
 ) -> int:
     """Run MODEL and show its outputs. MODEL may be compiled (FILE.agc, a bundle's library).
 
-    With --compare, the exit status is 1 unless all outputs agree. The error of an output is the
+    With --compare, the exit status is 1 unless all outputs agree; a model that is not ONNX is
+    exported for that. The error of an output is the
     largest absolute difference divided by the reference's largest magnitude. With --state, each
     run begins with the values of those inputs as the state. With --trace, the file shows devices,
     copies between them, and the steps of compiled code, one after the other on one thread.
@@ -153,7 +155,8 @@ def _run(request: Request, trial: Trial, clock: StageClock, trace: Destination |
     if trial.reference is not None:
         clock(trial.reference)
         declared = request.source().signature(request.options).outputs
-        expected = dict(_tensors(declared, onnxruntime_outputs(request.path, feed)))
+        with peer_model(request, feed) as path:
+            expected = dict(_tensors(declared, onnxruntime_outputs(path, feed)))
         errors = [
             relative_error(array, expected[name]) if name in expected else math.inf
             for name, array in tensors

@@ -25,7 +25,6 @@ from afterglow.driver.options import (
 )
 from afterglow.driver.placed import placed_on
 from afterglow.driver.rounding import rounding_by
-from afterglow.frontends.base import Traced
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.logical_device import Devices
 from afterglow.support.sizes import as_size
@@ -71,8 +70,8 @@ def compile(
 ) -> CompiledModel:
     """Compile a model: a path, bytes, or an object such as an `onnx.ModelProto`.
 
-    Objects are also a `torch.export.ExportedProgram`, a `torch.nn.Module` with example inputs, and
-    a `Module` built by hand.
+    Objects are also a `torch.export.ExportedProgram`, a `torch.nn.Module` with example inputs, a
+    pair of Caffe2 nets, and a `Module` built by hand.
 
     A dimension with bounds is compiled once for all extents within them. What is not bound here is
     bound by calls, and the model is compiled for what they bring: see docs/shapes.md.
@@ -129,6 +128,9 @@ def compile(
         progress: called with the name of each stage when it begins.
     """
     if example_inputs is not None or dynamic_shapes is not None:
+        # here, because importing the front ends takes longer than loading a cached model
+        from afterglow.frontends.base import Traced  # noqa: PLC0415
+
         source = Traced(source, example_inputs, dynamic_shapes)
     check_bindings(shapes, dims, values, state=state, target=target)
     dim_options = DimOptions.of(dims or {})

@@ -130,6 +130,13 @@ def test_an_init_net_that_is_no_net_is_called_by_its_name(tmp_path: Path) -> Non
     assert caught.value.where == f"in {tmp_path / 'init_net.pb'}"
 
 
+def test_of_a_pair_the_part_that_is_no_net_is_called_by_its_name() -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\n"
+    with pytest.raises(ModelError, match="cannot compile a Git LFS pointer"):
+        find_source((pointer, PREDICT.binary()))
+    assert find_source((pointer, pointer)) is None
+
+
 def test_a_file_beside_the_nets_tells_the_types_of_inputs(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "value_info.json").write_text('{"x": [1, [1, 3]]}')
@@ -158,8 +165,8 @@ def test_errors_name_the_operator() -> None:
     )
     error = refused(op("XavierFill", shape=[2]))
     assert error.what == "its values are random: this net begins a training"
-    error = refused(op("Dropout", ["x"]), x=(2,))
-    assert error.what == "it drops elements, as in training"
+    error = refused(op("SpatialBN", [*"xabcd"]), x=(1, 2), a=(2,), b=(2,), c=(2,), d=(2,))
+    assert error.what == "it normalizes by the batch, as in training"
     error = refused(op("MaxPool", ["x"], kernel=2, legacy_pad=7), x=(1, 1, 4, 4))
     assert error.what == "attribute 'legacy_pad' must be from 0 to 3, it is 7"
     error = refused(op("MaxPool", ["x"], order="CHWN", kernel=2), x=(1, 1, 4, 4))

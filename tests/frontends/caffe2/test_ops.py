@@ -146,6 +146,12 @@ case(
     lambda x, t: (np.log1p(np.exp(x)) - x * t).mean(1),
 )
 case("ElementwiseLinear", [MATRIX, ROW, f32(5)], lambda x, w, b: x * w + b)
+case(
+    "ElementwiseLinear",
+    [MATRIX, f32(3), f32(3)],
+    lambda x, w, b: x * w[:, None] + b[:, None],
+    axis=0,
+)
 case("Cast", MATRIX * 9, lambda x: x.astype(np.int32), to="int32")
 case("Cast", np.arange(5, dtype=np.int32), lambda x: x.astype(np.float32), to=1)
 case("FloatToHalf", MATRIX, lambda x: x.astype(np.float16))
@@ -189,6 +195,14 @@ case(
     lambda *_: nhwc(run_onnx("ConvTranspose", [IMAGE, UP])),
     kernel=3, order="NHWC",
 )  # fmt: skip
+
+case(
+    "Conv",
+    [nhwc(IMAGE), WEIGHT],
+    lambda *_: nhwc(run_onnx("Conv", [IMAGE, WEIGHT])),
+    kernel=3,
+    order="NHWC",
+)
 
 # pooling
 for each in ("MaxPool", "AveragePool"):
@@ -342,6 +356,12 @@ case("SparseLengthsSum8BitsRowwise", [BYTES, PLACES, LENGTHS, SCALES],
      lambda t, i, n, s: _sums(REAL[i], n))  # fmt: skip
 case("SparseLengthsWeightedSum8BitsRowwise", [BYTES, WEIGHTS, PLACES, LENGTHS, SCALES],
      lambda t, w, i, n, s: _sums(REAL[i] * w[:, None], n))  # fmt: skip
+case(
+    "SparseToDenseMask",
+    [np.array([7, 9, 7, 3, 8]), np.arange(5, dtype=np.float32), np.array(-1, np.float32), LENGTHS],
+    lambda *_: np.array([[-1, 0], [-1, -1], [3, 2]]),
+    mask=[3, 7],
+)
 case("LengthsToRanges", LENGTHS, lambda n: np.array([[0, 2], [2, 0], [2, 3]]))
 case(
     "SparseToDense",

@@ -45,14 +45,24 @@ _MOST_ELEMENTS = 1 << 40
 
 _CONVOLUTIONS = ("Conv", "ConvRelu", "Int8Conv", "Int8ConvRelu")
 _LAYERS = {*_CONVOLUTIONS, "FC", "Int8FC", "Int8Quantize", "MaxPool", "AveragePool", "SpatialBN"}
+_TABLES = ("", "8BitsRowwise", "Fused8BitRowwise", "Fused4BitRowwise")
 _OPERAND_TYPES: dict[tuple[str, int], DType] = {
-    **{(f"SparseLengths{kind}", 1): d.i64 for kind in ("Sum", "Mean")},
-    **{(f"SparseLengths{kind}", 2): d.i32 for kind in ("Sum", "Mean")},
-    ("SparseLengthsWeightedSum", 2): d.i64,
-    ("SparseLengthsWeightedSum", 3): d.i32,
-    **{(f"Lengths{kind}", 1): d.i32 for kind in ("Sum", "Mean", "Max")},
+    **{(f"SparseLengthsSum{kind}", 1): d.i64 for kind in _TABLES},
+    **{(f"SparseLengthsSum{kind}", 2): d.i32 for kind in _TABLES},
+    **{(f"SparseLengthsWeightedSum{kind}", 2): d.i64 for kind in _TABLES},
+    **{(f"SparseLengthsWeightedSum{kind}", 3): d.i32 for kind in _TABLES},
+    ("SparseLengthsMean", 1): d.i64,
+    ("SparseLengthsMean", 2): d.i32,
+    **{(f"Lengths{kind}", 1): d.i32 for kind in ("Sum", "Mean")},
     ("LengthsRangeFill", 0): d.i32,
     ("LengthsToRanges", 0): d.i32,
+    ("SparseToDense", 0): d.i32,
+    ("BatchSparseToDense", 0): d.i32,
+    ("BatchSparseToDense", 1): d.i64,
+    ("FillExamplesWithIndicator", 1): d.i32,
+    ("SparseToDenseMask", 0): d.i64,
+    ("SparseToDenseMask", 3): d.i32,
+    ("ScatterAssign", 1): d.i64,
     ("Gather", 1): d.i32,
     ("BatchGather", 1): d.i32,
     ("OneHot", 0): d.i64,
@@ -363,8 +373,10 @@ class _Types:
 
 def _image(node: NodeDef, weight: tuple[int, ...]) -> tuple[DeclaredExtent, ...]:
     """An image of a convolution: the number of channels is that of its weights."""
-    group, order = node.attributes.get("group"), node.attributes.get("order")
-    groups = group.value if group is not None and isinstance(group.value, int) else 1
-    if order is not None and order.value == "NHWC":
-        return ("batch", "height", "width", weight[3] * groups)
-    return ("batch", weight[1] * groups, "height", "width")
+    given = {name: attribute.value for name, attribute in node.attributes.items()}
+    groups = given["group"] if isinstance(given.get("group"), int) else 1
+    if given.get("order") != "NHWC":
+        return ("batch", weight[1] * groups, "height", "width")
+    written = given.get("kernels", (given.get("kernel"),) * 2)
+    is_first = written == weight[2:] and written != weight[1:3]
+    return ("batch", "height", "width", weight[1 if is_first else 3] * groups)

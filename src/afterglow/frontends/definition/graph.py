@@ -135,7 +135,7 @@ class GraphImporter:
 
     def _problem(self, proto: NodeDef, error: AfterglowError) -> Problem:
         op = self.dialect.label(proto.domain, proto.op_type, self._opset(proto.domain))
-        return Problem(error, op, self.frame.where(proto.label))
+        return Problem(error, op, self.frame.where(proto.label), self.dialect.place(proto))
 
     def _opset(self, domain: str) -> int:
         """The version of a domain; models often forget to name that of a custom one."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from afterglow.frontends.definition.model import AttributeDef, AttributeKind
 
-_INT, _UINT, _FLOAT, _STRING, _MAP, _BOOL = 1, 2, 3, 5, 9, 26
+_INT, _UINT, _FLOAT, _STRING, _MAP, _VECTOR, _BOOL = 1, 2, 3, 5, 9, 10, 26
 _INDIRECT = {6: _INT, 7: _UINT, 8: _FLOAT}
 _VECTORS = {11: _INT, 12: _UINT, 13: _FLOAT, 36: _BOOL}
 _FIXED = {16: (_INT, 2), 17: (_UINT, 2), 18: (_FLOAT, 2), 19: (_INT, 3), 20: (_UINT, 3)}
@@ -66,17 +66,30 @@ class _Reader:
             return _scalar(self._scalar(place, kind, width))
         if kind in _INDIRECT:
             return _scalar(self._scalar(self._target(place, width), _INDIRECT[kind], own))
-        if kind not in (_STRING, *_VECTORS, *_FIXED):
+        if kind not in (_STRING, _VECTOR, *_VECTORS, *_FIXED):
             return None
         start = self._target(place, width)
         if kind in _FIXED:
             element, count = _FIXED[kind]
             return self._list(start, element, count, own)
         count = self._number(start - own, own)
+        if kind == _VECTOR:
+            return self._mixed(start, count, own)
         if kind == _STRING:
             text = self._bytes(start, count).decode()
             return AttributeDef(AttributeKind.STRING, text)
         return self._list(start, _VECTORS[kind], count, own)
+
+    def _mixed(self, start: int, count: int, width: int) -> AttributeDef | None:
+        """A list whose elements say their kinds behind it, if all are numbers."""
+        kinds = self._bytes(start + count * width, count)
+        places = (start + number * width for number in range(count))
+        if any(kind >> 2 not in _FORMATS for kind in kinds):
+            return None
+        pairs = zip(places, kinds, strict=True)
+        values = tuple(self._scalar(place, kind >> 2, width) for place, kind in pairs)
+        floats = any(kind >> 2 == _FLOAT for kind in kinds)
+        return AttributeDef(AttributeKind.FLOATS if floats else AttributeKind.INTS, values)
 
     def _list(self, start: int, kind: int, count: int, width: int) -> AttributeDef:
         self._bytes(start, count * width)

@@ -14,6 +14,7 @@ from afterglow.frontends.definition.model import AttributeDef, AttributeKind
 from afterglow.frontends.tflite.elements import Quantization
 from afterglow.frontends.tflite.flatbuffer import Flatbuffer, Table
 from afterglow.frontends.tflite.flexbuffer import custom_attributes
+from afterglow.frontends.tflite.node import VERSION
 from afterglow.frontends.tflite.options import BUILTIN_NAMES, TYPE_NAMES, read_options
 from afterglow.support.errors import ModelError
 from afterglow.types import Array
@@ -229,6 +230,7 @@ def _operator(table: Table, codes: list[tuple[str, str, int]], tensors: int) -> 
         table.file.charge(8 * len(data))
         options.update(custom_attributes(data))
         options["custom_options"] = AttributeDef(AttributeKind.INTS, tuple(data))
+        options[VERSION] = AttributeDef(AttributeKind.INT, version)
     return OperatorRecord(op_type, domain, version, inputs, outputs, options)
 
 

@@ -23,7 +23,7 @@ from afterglow.frontends.torch.arguments import Arguments
 from afterglow.frontends.torch.control import CONTROL
 from afterglow.frontends.torch.decompositions import is_imported, qualified_name
 from afterglow.frontends.torch.elements import element_type
-from afterglow.frontends.torch.node import PLACE, RESULTS
+from afterglow.frontends.torch.node import LAYOUT, PLACE, RESULTS
 from afterglow.frontends.torch.registry import PROGRAM
 from afterglow.frontends.torch.stack_trace import source_line
 from afterglow.frontends.torch.tensors import read_tensor
@@ -43,6 +43,14 @@ _DROPPED = frozenset(
     }
 )
 """Calls without results that only state facts, which hold for all that we import."""
+
+_LOOKS_AT_LAYOUT = frozenset(
+    {
+        *("as_strided", "as_strided_copy", "as_strided_scatter"),
+        *("sym_stride", "sym_storage_offset"),
+    }
+)
+"""Ops whose results depend on how their operand lies in memory."""
 
 
 def is_known(node: fx.Node) -> bool:
@@ -201,6 +209,9 @@ class Calls:
         place = source_line(node)
         if place:
             found[PLACE] = AttributeDef(AttributeKind.STRING, place)
+        layout = _layout(node) if op[1].partition(".")[0] in _LOOKS_AT_LAYOUT else None
+        if layout is not None:
+            found[LAYOUT] = AttributeDef(AttributeKind.INTS, layout)
         outputs = tuple(self._output_names(node, value))
         name, (domain, op_type) = self.node_name(node), op
         self.nodes.append(NodeDef(op_type, domain, name, tuple(operands), outputs, found))
@@ -218,6 +229,15 @@ class Calls:
         """The FX nodes that stand for single results of a call, by the number of the result."""
         users = (user for user in reversed(node.users) if user.op == "call_function")
         return {user.args[1]: user for user in users if qualified_name(user.target) == _GETITEM}
+
+
+def _layout(node: fx.Node) -> tuple[int, ...] | None:
+    """Where the first operand of a call begins, then its strides; None if they are not numbers."""
+    value = node.args[0].meta.get("val") if isinstance(node.args[0], fx.Node) else None
+    if not isinstance(value, torch.Tensor):
+        return None
+    numbers = (value.storage_offset(), *value.stride())
+    return numbers if all(isinstance(number, int) for number in numbers) else None
 
 
 def _results(value: Any) -> tuple[str, ...]:

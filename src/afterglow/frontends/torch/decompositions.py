@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 
-from afterglow.frontends.torch import importers  # noqa: F401  # so that the table is full
-from afterglow.frontends.torch.registry import TORCH
+from afterglow.frontends.torch.importers import TORCH
 
 
 def decompositions() -> dict[torch._ops.OperatorBase, Callable[..., Any]]:

@@ -6,11 +6,8 @@ from typing import Any
 
 from afterglow.frontends.base import Source, Traced
 from afterglow.frontends.content import Content
-from afterglow.frontends.torch import importers, program
-from afterglow.frontends.torch.registry import TORCH
+from afterglow.frontends.definition.dialect import Dialect
 from afterglow.support.errors import UsageError
-
-__all__ = ["TorchFrontEnd", "from_torch", "importers", "program"]
 
 _PROGRAM = "torch.export.exported_program.ExportedProgram"
 _MODULE = "torch.nn.modules.module.Module"
@@ -23,7 +20,13 @@ class TorchFrontEnd:
 
     name = "torch"
     reads = "PyTorch"
-    dialect = TORCH
+
+    @property
+    def dialect(self) -> Dialect:
+        """The table of ATen's ops, which nothing needs before there is a program of PyTorch."""
+        from afterglow.frontends.torch.importers import TORCH  # noqa: PLC0415
+
+        return TORCH
 
     def opens(self, source: Any) -> Source | None:
         """A source that takes the program apart once."""

@@ -19,6 +19,9 @@ from afterglow.support.errors import ModelError, UnsupportedError
 from afterglow.types import DType
 from afterglow.types.dtype import DTYPES
 
+LAYOUT = "\0layout"
+"""The attribute that has where the first operand begins in its memory, then its strides."""
+
 PLACE = "\0place"
 """The attribute that has the line of the program that a call comes from."""
 

@@ -53,6 +53,8 @@ class BenchPlan:
     """Options for compiling with Afterglow, as `describe_options` returns them."""
     ranges: Mapping[str, Dim] = field(default_factory=dict)
     """Bounds of dimensions that Afterglow's program is for, by name."""
+    peer_model: str = ""
+    """The model as other engines read it, if that is another file."""
     kept: tuple[str, ...] = ()
     """Outputs that Afterglow keeps as state: other engines' are not compared."""
 
@@ -107,6 +109,10 @@ def _largest_error(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
     return max(errors)
 
 
+def _model_for(engine: str, plan: BenchPlan) -> str:
+    return plan.model if engine == OURS else plan.peer_model or plan.model
+
+
 class _Run:
     """One engine running the model: its process, and the measurement so far."""
 
@@ -120,7 +126,7 @@ class _Run:
         self._process: EngineProcess | None = None
         self._task: dict[str, Any] = {
             "engine": name,
-            "model": str(Path(plan.model).absolute()),
+            "model": str(Path(_model_for(name, plan)).absolute()),
             "threads": plan.threads,
             "folder": str(self._folder),
             "feed": str(folder / FEED),

@@ -309,7 +309,8 @@ def walk_extents(value: object) -> Iterator[RangedExtent]:
         yield value
     elif isinstance(value, (tuple, list)):
         for part in value:
-            yield from walk_extents(part)
+            if type(part) is not int:  # as most are
+                yield from walk_extents(part)
     elif isinstance(value, Mapping):
         for part in value.values():
             yield from walk_extents(part)

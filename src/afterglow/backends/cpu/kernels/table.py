@@ -61,7 +61,7 @@ def algorithms(
 
     def declare(listed: Algorithms) -> Algorithms:
         for op in ops:
-            named = name or (lambda step: step.op.mnemonic)
+            named = name or (lambda step: step.op.mnemonic.replace("::", "_"))
             ENTRIES[op] = KernelEntry(listed, named, fuses, epilogue, accepts, exact)
         return listed
 

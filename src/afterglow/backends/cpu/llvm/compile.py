@@ -47,7 +47,12 @@ def compile_module(module: Module | str, target: Target) -> bytes:
     Modules may be compiled in several threads at once: each call has an LLVM context of its own.
     """
     level = PLAIN if isinstance(module, Module) and module.is_plain else OPTIMISATION
-    with Compilation(_text(module), target, level) as compilation:
+    return object_code(_text(module), target, level)
+
+
+def object_code(text: str, target: Target, level: int) -> bytes:
+    """An object file of a module in LLVM's language, at a level of code generation."""
+    with Compilation(text, target, level) as compilation:
         return compilation.emit(as_object=True)
 
 

@@ -190,9 +190,11 @@ def where(n: Caffe2Node) -> Value:
 
 @caffe2_op("ElementwiseLinear")
 def elementwise_linear(n: Caffe2Node) -> Value:
-    """x w + b, with one w and b for each index of the axes from `axis` on."""
-    x = n[0]
-    shape = x.type.shape[n.axis(x) :]
+    """x w + b, with one w and b for each index of the axes from `axis` on, or of that axis."""
+    x, axis = n[0], n.axis(n[0])
+    shape = x.type.shape[axis:]
+    if n[1].type.size == shape[0]:
+        shape = (shape[0], *(1,) * (len(shape) - 1))
     weight, bias = (n.emit(Reshape(shape), n[index]) for index in (1, 2))
     return n.emit(e.Add(), n.emit(e.Mul(), x, weight), bias)
 

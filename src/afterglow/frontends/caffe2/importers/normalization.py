@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afterglow.frontends.caffe2.registry import Caffe2Node, caffe2_op
-from afterglow.frontends.common.normalization import layer_norm_with_statistics
+from afterglow.frontends.common.normalization import inverse_root, layer_norm_with_statistics
 from afterglow.graph import Value
 from afterglow.ops.elementwise import Abs, Add, Div, Max, Mul, scalar
 from afterglow.ops.functions import Reciprocal, Sqrt
@@ -71,11 +71,15 @@ def layer_norm(n: Caffe2Node) -> Value | tuple[Value, ...]:
 
 
 @caffe2_op("RMSNorm")
-def rms_norm(n: Caffe2Node) -> Value:
-    """x by the root of the mean of its squares, times gamma, plus beta."""
-    x = n[0]
-    y = n.emit(RMSNorm(n.axis(x), n.number("eps", 0.0)), x, n[1])
-    return n.emit(Add(), y, n[2])
+def rms_norm(n: Caffe2Node) -> tuple[Value, ...]:
+    """x by the root of the mean of its squares, times gamma, plus beta; and the inverse root."""
+    x, epsilon = n[0], n.number("eps", 0.0)
+    axis = n.axis(x)
+    y = n.emit(Add(), n.emit(RMSNorm(axis, epsilon), x, n[1]), n[2])
+    if not n.wants(1):
+        return (y,)
+    inverse = inverse_root(n, x, tuple(range(axis, x.type.rank)), epsilon)
+    return y, n.emit(Reshape(x.type.shape[:axis]), inverse)
 
 
 @caffe2_op("Normalize", "NormalizeL1")

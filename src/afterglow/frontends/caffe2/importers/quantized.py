@@ -25,6 +25,7 @@ from afterglow.frontends.common.quantization import dequantize, quantize
 from afterglow.frontends.definition.dialect import Results
 from afterglow.graph import Value
 from afterglow.ops.activation import Relu
+from afterglow.ops.elementwise import Sub
 from afterglow.support.errors import ModelError
 from afterglow.types import dtype as d
 
@@ -68,11 +69,10 @@ def _real(n: Caffe2Node, index: int) -> Value | None:
     scales, zeros = n.numbers(f"scales.{index}", ()), n.integers(f"zero_points.{index}", ())
     if not scales:
         raise ModelError(f"there is no scale for input {index}, {n.proto.input[index]!r}")
-    zero_points = None
-    if value.type.dtype is not d.i32:
-        zero_points = n.constant(np.array(_one(zeros), value.type.dtype.numpy))
-    elif any(zeros):
-        raise n.fail("the zero point of 32-bit integers must be 0")
+    zero_points: Value | None = n.constant(np.array(_one(zeros), value.type.dtype.numpy))
+    if value.type.dtype is d.i32:
+        value = n.emit(Sub(), value, zero_points) if any(zeros) else value
+        zero_points = None
     scale = n.constant(np.array(_one(scales), np.float32))
     return dequantize(n, value, scale, zero_points, axis=0)
 

@@ -7,11 +7,11 @@ import numpy as np
 from afterglow.frontends.caffe2.registry import Caffe2Node, caffe2_op
 from afterglow.frontends.common.conversion import as_dtype
 from afterglow.graph import Value
-from afterglow.ops.elementwise import Div, LessEqual, Max, Min, Mul, Where, scalar
+from afterglow.ops.elementwise import Add, Div, Equal, LessEqual, Max, Min, Mul, Where, scalar
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import Gather, Iota, ScatterND, ScatterReduction
-from afterglow.ops.movement import Concat, Reshape
-from afterglow.ops.reduction import CumSum, ReduceSum
+from afterglow.ops.movement import Concat, Expand, Reshape, slice_axis
+from afterglow.ops.reduction import CumSum, ReduceMin, ReduceSum
 from afterglow.support.errors import ModelError
 from afterglow.types import Array
 from afterglow.types import dtype as d
@@ -171,3 +171,30 @@ def fill_examples(n: Caffe2Node) -> Value:
     rows = n.emit(Gather(0), data, n.emit(Min(), before, last))
     holds = n.emit(Reshape((count, *(1,) * (data.type.rank - 1))), as_dtype(n, n[1], d.boolean))
     return n.emit(Where(), holds, rows, scalar(n.builder, 0, rows))
+
+
+@caffe2_op("SparseToDenseMask")
+def sparse_to_dense_mask(n: Caffe2Node) -> tuple[Value, ...]:
+    """For each row the values of the indices in `mask`, or a default; and whether there is one."""
+    indices, values, default = n[0], n[1], n[2]
+    mask, each = n.integers("mask"), default.type.shape
+    (count,) = n.extents(indices, 1)
+    lengths = n.get(3) or n.constant(np.array([count], np.int32))
+    shape = (*lengths.type.shape, len(mask) + 1)
+    places = n.emit(Concat(1), _owners(n, count, lengths), _places_in(n, indices, mask))
+    filled = n.emit(Expand((*shape, *each)), default)
+    dense = n.emit(ScatterND(), filled, places, values)
+    found = n.emit(Fill(shape, 0.0, d.boolean))
+    found = n.emit(ScatterND(), found, places, n.emit(Fill((count,), 1.0, d.boolean)))
+    return tuple(n.emit(slice_axis(part.type, 1, 0, len(mask)), part) for part in (dense, found))
+
+
+def _places_in(n: Caffe2Node, indices: Value, mask: tuple[int, ...]) -> Value:
+    """Where each index is in a list, as a column; behind its end if it is not."""
+    count = indices.type.size
+    column = n.emit(Reshape((count, 1)), as_dtype(n, indices, d.i64))
+    equal = n.emit(Equal(), column, n.constant(np.array([mask], np.int64)))
+    steps = n.constant(np.arange(len(mask), dtype=np.int64)[None] - len(mask))
+    found = n.emit(Mul(), as_dtype(n, equal, d.i64), steps)
+    least = n.emit(ReduceMin((1,), True), found)
+    return n.emit(Add(), least, scalar(n.builder, len(mask), least))

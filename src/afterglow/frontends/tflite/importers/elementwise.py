@@ -162,19 +162,22 @@ def select(n: TfliteNode) -> Value:
 
 @tflite_op("ATAN2")
 def atan2(n: TfliteNode) -> Value:
+    """The angle of the point (x, y), of which y is the first operand."""
+    return angle_of(n, n[0], n[1])
+
+
+def angle_of(n: TfliteNode, y: Value, x: Value) -> Value:
     """The angle of the point (x, y), from -pi to pi."""
-    y, x = n[0], n[1]
     zero = n.full(0, x.type.dtype)
     half, whole = n.full(np.pi / 2, x.type.dtype), n.full(np.pi, x.type.dtype)
     angle = n.emit(f.Atan(), n.emit(e.Div(), y, x))
-    is_down = _is_negative(n, y)
+    is_down, is_left = _is_negative(n, y), _is_negative(n, x)
     turn = n.emit(e.Where(), is_down, n.emit(e.Neg(), whole), whole)
-    behind = n.emit(e.Where(), _is_negative(n, x), n.emit(e.Add(), angle, turn), angle)
-    right = n.emit(e.Where(), is_down, n.emit(e.Neg(), half), half)
-    upright = n.emit(e.Equal(), x, zero)
-    flat = n.emit(e.Equal(), y, zero)
-    start = n.emit(e.Where(), _is_negative(n, x), turn, n.emit(e.Mul(), y, n.full(1, y.type.dtype)))
-    return n.emit(e.Where(), flat, start, n.emit(e.Where(), upright, right, behind))
+    behind = n.emit(e.Where(), is_left, n.emit(e.Add(), angle, turn), angle)
+    upright = n.emit(e.Where(), is_down, n.emit(e.Neg(), half), half)
+    found = n.emit(e.Where(), n.emit(e.Equal(), x, zero), upright, behind)
+    flat = n.emit(e.Where(), is_left, turn, y)
+    return n.emit(e.Where(), n.emit(e.Equal(), y, zero), flat, found)
 
 
 def _is_negative(n: TfliteNode, x: Value) -> Value:
@@ -187,7 +190,7 @@ def _is_negative(n: TfliteNode, x: Value) -> Value:
 
 @tflite_op("BITCAST", moves=True)
 def bitcast(n: TfliteNode) -> Value:
-    """The same bits as elements of another type; of another width, an axis comes or goes."""
+    """The same bits as elements of another type of the same width."""
     x, dtype = n[0], n.result_type()
     if x.type.dtype.bits == dtype.bits:
         return n.emit(e.BitCast(dtype), x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from afterglow.frontends.definition.limits import check_resampled
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import tflite_op
 from afterglow.graph import Value
@@ -11,7 +12,7 @@ from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
 from afterglow.ops.indexing import Gather
 from afterglow.support.errors import ModelError
 from afterglow.types import Array
-from afterglow.types.extent import is_ranged
+from afterglow.types.extent import is_ranged, larger_extent
 
 
 @tflite_op("RESIZE_BILINEAR")
@@ -57,6 +58,7 @@ def resized_shape(n: TfliteNode) -> tuple[int, ...]:
     sizes = n.known_extents(1)
     if len(sizes) != 2 or min(*sizes, height, width) < 1:
         raise ModelError(f"{n[0].type} cannot be resized to {sizes}")
+    check_resampled(larger_extent(*sizes))
     return batch, *sizes, channels
 
 

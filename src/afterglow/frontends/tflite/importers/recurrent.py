@@ -72,21 +72,30 @@ def _rnn(
 @tflite_op("SVDF")
 def svdf(n: TfliteNode) -> tuple[Value, Value]:
     """A filter by features, then one by time over the last steps, of which the oldest goes."""
-    x, features, times, bias, state = n[0], n[1], n[2], n.get(3), n[4]
-    filters, memory = n.extents(times, 2)
-    rank = n.count("rank", 1)
-    batch = n.extents(x, 2)[0]
+    kept = svdf_steps(n, n.emit(MatMul(transpose_rhs=True), n[0], n[1]))
+    y = svdf_sums(n, n.emit(Mul(), kept, n[2]))
+    return activated(n, y), reshaped(n, kept, n[4].type.shape)
+
+
+def svdf_steps(n: TfliteNode, newest: Value) -> Value:
+    """The last steps of each filter [batch, filters, steps], with the newest instead of one."""
+    filters, memory = n.extents(n[2], 2)
+    batch = n[0].type.shape[0]
+    past = reshaped(n, n[4], (batch, filters, memory))
+    past = n.emit(slice_axis(past.type, 2, 1, memory - 1), past)
+    return n.emit(Concat(2), past, reshaped(n, newest, (batch, filters, 1)))
+
+
+def svdf_sums(n: TfliteNode, products: Value) -> Value:
+    """The sums of products over the steps, then over the filters of a unit, plus bias."""
+    batch, filters, _ = products.type.shape
+    rank, bias = n.count("rank", 1), n.get(3)
     if rank < 1 or filters % rank:
         raise ModelError(f"{filters} filters are no multiple of the rank {rank}")
-    newest = n.emit(MatMul(transpose_rhs=True), x, features)
-    past = reshaped(n, state, (batch, filters, memory))
-    past = n.emit(slice_axis(past.type, 2, 1, memory - 1), past)
-    kept = n.emit(Concat(2), past, reshaped(n, newest, (batch, filters, 1)))
-    summed = n.emit(ReduceSum((2,), keepdims=False), n.emit(Mul(), kept, times))
+    summed = n.emit(ReduceSum((2,), keepdims=False), products)
     apart = reshaped(n, summed, (batch, filters // rank, rank))
     y = n.emit(ReduceSum((2,), keepdims=False), apart)
-    y = y if bias is None else n.emit(Add(), y, bias)
-    return activated(n, y), reshaped(n, kept, state.type.shape)
+    return y if bias is None else n.emit(Add(), y, bias)
 
 
 @dataclass(frozen=True)

@@ -1,65 +1,11 @@
-"""Importers of PyTorch's ops, a file for each family."""
+"""Importers of PyTorch's ops, a file for each family; all are loaded, so that the table is full."""
 
-from afterglow.frontends.torch.importers import (
-    activation,
-    attention,
-    comparison,
-    conversion,
-    convolution,
-    creation,
-    detection,
-    distance,
-    elementwise,
-    embedding,
-    fft,
-    gradients,
-    indexing,
-    linalg,
-    linear,
-    loss,
-    movement,
-    normalization,
-    pooling,
-    quantized,
-    random,
-    recurrent,
-    reduction,
-    resampling,
-    running,
-    scatter,
-    sizes,
-    slicing,
-    sort,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "activation",
-    "attention",
-    "comparison",
-    "conversion",
-    "convolution",
-    "creation",
-    "detection",
-    "distance",
-    "elementwise",
-    "embedding",
-    "fft",
-    "gradients",
-    "indexing",
-    "linalg",
-    "linear",
-    "loss",
-    "movement",
-    "normalization",
-    "pooling",
-    "quantized",
-    "random",
-    "recurrent",
-    "reduction",
-    "resampling",
-    "running",
-    "scatter",
-    "sizes",
-    "slicing",
-    "sort",
-]
+from afterglow.frontends.torch.registry import TORCH
+
+__all__ = ["TORCH"]
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -24,6 +24,8 @@ _BITWISE: dict[str, type[Op]] = {
 _SHIFTS: dict[str, type[Op]] = {
     "bitwise_left_shift": e.ShiftLeft,
     "bitwise_right_shift": e.ShiftRight,
+    "__lshift__": e.ShiftLeft,
+    "__rshift__": e.ShiftRight,
 }
 
 
@@ -102,7 +104,11 @@ def bitwise(n: TorchNode) -> Value:
     return n.emit(_BITWISE[name_of(n)](), *as_result(n, "self", "other"))
 
 
-@aten(*(f"{name}.{overload}" for name in _SHIFTS for overload in ("Tensor", "Tensor_Scalar")))
+@aten(
+    *(f"{name}.{how}" for name in _SHIFTS for how in ("Tensor", "Scalar", "Tensor_Scalar")),
+    "bitwise_left_shift.Scalar_Tensor",
+    "bitwise_right_shift.Scalar_Tensor",
+)
 def shift(n: TorchNode) -> Value:
     """By a number of bits; by more than there are, all of them."""
     x, count = as_result(n, "self", "other")

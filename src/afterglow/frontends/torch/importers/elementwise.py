@@ -379,6 +379,15 @@ def _both_finite(n: TorchNode, y: Value, x: Value) -> tuple[Value, Value]:
     return n.emit(e.Where(), infinite, one, y), n.emit(e.Where(), unit, one, x)
 
 
+@aten("angle")
+def angle(n: TorchNode) -> Value:
+    """Half a turn for negative numbers."""
+    (x,) = as_result(n, "self")
+    zero, half = number(n, 0, x.type.dtype), number(n, math.pi, x.type.dtype)
+    found = n.emit(e.Where(), n.emit(e.Less(), x, zero), half, zero)
+    return n.emit(e.Where(), n.emit(e.IsNaN(), x), x, found)
+
+
 @aten("hypot")
 def hypot(n: TorchNode) -> Value:
     """sqrt(x² + y²), scaled by the larger so that no square overflows."""
@@ -387,8 +396,9 @@ def hypot(n: TorchNode) -> Value:
     zero, one = number(n, 0, x.type.dtype), number(n, 1, x.type.dtype)
     ratio = n.emit(e.Div(), small, large)
     root = n.emit(f.Sqrt(), n.emit(e.Add(), one, n.emit(e.Mul(), ratio, ratio)))
-    plain = n.emit(e.Or(), n.emit(e.Equal(), large, zero), n.emit(e.IsInf(), large))
-    return n.emit(e.Where(), plain, large, n.emit(e.Mul(), large, root))
+    found = n.emit(e.Where(), n.emit(e.Equal(), large, zero), zero, n.emit(e.Mul(), large, root))
+    infinite = n.emit(e.Or(), n.emit(e.IsInf(), x), n.emit(e.IsInf(), y))
+    return n.emit(e.Where(), infinite, number(n, math.inf, x.type.dtype), found)
 
 
 @aten("logaddexp", "logaddexp2")

@@ -207,7 +207,9 @@ def repeat_counts(n: TorchNode) -> Value:
 def unfold(n: TorchNode) -> Value:
     """Windows along an axis, each laid along a new last axis."""
     x, size, step = n.value("self"), n.size("size"), n.size("step")
-    x = reshaped(n, x, x.type.shape or (1,))
+    if not x.type.rank:
+        x = reshaped(n, x, (1,))
+        return n.emit(slice_axis(x.type, 0, 0, size), x)
     axis = axis_of(n, "dimension", x.type.rank)
     count = (x.type.shape[axis] - size) // step + 1
     starts = n.emit(e.Mul(), counts(n, (count, size), 0), integer_constant(n, step))
@@ -230,6 +232,34 @@ def diagonal(n: TorchNode) -> Value:
     return n.emit(slice_axis(flat.type, len(outer), first, count, columns + 1), flat)
 
 
+@aten("diagonal_scatter")
+def diagonal_scatter(n: TorchNode) -> Value:
+    """With the diagonal of each matrix in two axes replaced."""
+    x, offset = n.value("self"), n.size("offset")
+    axes = [axis_of(n, name, x.type.rank) for name in ("dim1", "dim2")]
+    rows, columns = (x.type.shape[axis] for axis in axes)
+    source = as_dtype(n, n.value("src"), x.type.dtype)
+    count = source.type.shape[-1]
+    if not is_ranged(count) and count == 0:
+        return x
+    # along the rows where the diagonal begins at the left, else along the columns
+    side, before = (rows, -offset) if offset < 0 else (columns, offset)
+    rank = source.type.rank - 1
+    spread = padded(n, source, [*[0] * rank, before], [*[0] * rank, side - before - count])
+    outer = spread.type.shape[:-1]
+    spread = reshaped(n, spread, (*outer, side, 1) if offset < 0 else (*outer, 1, side))
+    row, column = counts(n, (rows, columns), 0), counts(n, (rows, columns), 1)
+    hit = n.emit(e.Equal(), n.emit(e.Add(), row, integer_constant(n, offset)), column)
+    found = n.emit(e.Where(), hit, spread, moved_last(n, x, *axes))
+    return moved_back(n, found, *axes)
+
+
+def moved_back(n: TorchNode, x: Value, *axes: int) -> Value:
+    """The last axes at these places: what `moved_last` does, undone."""
+    places = [*(axis for axis in range(x.type.rank) if axis not in axes), *axes]
+    return transposed(n, x, [places.index(axis) for axis in range(x.type.rank)])
+
+
 @aten("diag_embed")
 def diag_embed(n: TorchNode) -> Value:
     """A matrix with its last axis on a diagonal, and zeros elsewhere."""
@@ -244,8 +274,7 @@ def diag_embed(n: TorchNode) -> Value:
     row, column = counts(n, (side, side), 0), counts(n, (side, side), 1)
     hit = n.emit(e.Equal(), n.emit(e.Add(), row, integer_constant(n, offset)), column)
     found = n.emit(e.Where(), hit, x, number(n, 0, x.type.dtype))
-    places = [a for a in range(rank) if a not in axes] + axes
-    return transposed(n, found, [places.index(a) for a in range(rank)])
+    return moved_back(n, found, *axes)
 
 
 _PAD_MODES = {"reflection": PadMode.REFLECT, "replication": PadMode.EDGE}

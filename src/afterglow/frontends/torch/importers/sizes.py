@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -63,19 +62,6 @@ def size(n: TorchNode) -> Value:
 def numel(n: TorchNode) -> Value:
     """The number of elements."""
     return integer_constant(n, n.value("self").type.size)
-
-
-@aten("sym_stride.int")
-def stride(n: TorchNode) -> Value:
-    """Tensors are contiguous here."""
-    x = n.value("self")
-    return integer_constant(n, math.prod(x.type.shape[axis_of(n, "dim", x.type.rank) + 1 :]))
-
-
-@aten("sym_storage_offset")
-def storage_offset(n: TorchNode) -> Value:
-    """Tensors begin where their memory does."""
-    return integer_constant(n, 0)
 
 
 @aten(*_EXACT, *_OPS, *_SWAPPED, "ne", namespace="_operator")

@@ -92,11 +92,19 @@ class Forms:
 
 def run_reference(data: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
     """What LiteRT's reference kernels make of inputs, by name."""
+    (results,) = run_steps(data, [feeds])
+    return results
+
+
+def run_steps(data: bytes, feeds: Sequence[dict[str, Array]]) -> list[dict[str, Array]]:
+    """The same of several inputs one after the other, with the state that each leaves."""
     kind = OpResolverType.BUILTIN_REF
     interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kind)
     interpreter.allocate_tensors()
-    for detail in interpreter.get_input_details():
-        interpreter.set_tensor(detail["index"], feeds[detail["name"]])
-    interpreter.invoke()
-    details = interpreter.get_output_details()
-    return {each["name"]: interpreter.get_tensor(each["index"]) for each in details}
+    details, found = interpreter.get_output_details(), []
+    for feed in feeds:
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], feed[detail["name"]])
+        interpreter.invoke()
+        found.append({each["name"]: interpreter.get_tensor(each["index"]) for each in details})
+    return found

@@ -11,8 +11,9 @@ import pytest
 pytest.importorskip("tflite")
 pytest.importorskip("ai_edge_litert")
 
+import afterglow as ag
 from afterglow.support.errors import UnsupportedError
-from tests.frontends.tflite.importers.quantized.forms import Forms
+from tests.frontends.tflite.importers.quantized.forms import Forms, run_steps
 
 KINDS = [
     ("int8", "int8", True, 0.05, "int32"),
@@ -110,13 +111,6 @@ def test_products_of_two_activations_have_the_bits_of_the_reference(tmp_path: Pa
     forms.check(tmp_path)
 
 
-def test_machine_code_has_the_bits_of_the_reference(tmp_path: Path) -> None:
-    forms = Forms()
-    shapes = (1, 4, 4, 5), (7, 3, 3, 5), (1, 4, 4, 7)
-    add(forms, "CONV_2D", KINDS[0], *shapes, "Conv2D", stride_w=1, stride_h=1)
-    forms.check(tmp_path, backend="cpu")
-
-
 def test_weights_of_real_numbers_are_dequantized(tmp_path: Path) -> None:
     forms = Forms()
     scales = forms.rng.uniform(0.002, 0.01, 9).astype(np.float32)
@@ -134,3 +128,21 @@ def test_products_of_two_operands_of_16_bits_are_refused(tmp_path: Path) -> None
     forms.op("BATCH_MATMUL", [x, weight], forms.tensor("int16", (3, 5), 0.2), "BatchMatMul")
     with pytest.raises(UnsupportedError, match="products of two operands of 16 bits"):
         forms.run(tmp_path)
+
+
+def test_filters_by_time_have_the_bits_of_the_reference_step_after_step(tmp_path: Path) -> None:
+    forms = Forms()
+    x = forms.input("int8", (2, 5), 0.05, 3)
+    features = forms.constant(forms.numbers("int8", (6, 5)), 0.01)
+    times = forms.constant(forms.numbers("int16", (6, 4)), 0.00003)
+    bias = forms.constant(np.arange(3, dtype=np.int32), 0.00001)
+    state = forms.tensor("int16", (2, 24), 0.0005, variable=True)
+    y = forms.tensor("int8", (2, 3), 0.05, -3)
+    forms.op(
+        "SVDF", [x, features, times, bias, state], y, "SVDF", rank=2, fused_activation_function=1
+    )
+    feeds = [{x: forms.numbers("int8", (2, 5))} for _ in range(6)]
+    (tmp_path / "model.tflite").write_bytes(forms.file())
+    model = ag.compile(tmp_path / "model.tflite", backend="interpreter")
+    for feed, want in zip(feeds, run_steps(forms.file(), feeds), strict=True):
+        np.testing.assert_array_equal(model(feed), want[y])

@@ -7,7 +7,9 @@ from afterglow.frontends.tflite.importers.quantized import (
     image,
     linear,
     movement,
+    normalization,
     pooling,
+    recurrent,
     softmax,
     tables,
 )
@@ -19,7 +21,9 @@ __all__ = [
     "image",
     "linear",
     "movement",
+    "normalization",
     "pooling",
+    "recurrent",
     "softmax",
     "tables",
 ]
