@@ -31,6 +31,7 @@ def test_transforms_of_real_numbers_and_back():
     assert_agree(transform, randn(2, 4, 6), randn(4, 4, 2), randn(20))
 
 
+@pytest.mark.slow  # an export takes most of a second
 def test_what_has_no_meaning_for_complex_numbers_is_refused():
     program = exported(lambda x: (torch.view_as_real(fft.fft(x).exp()), fft.fft(x)), randn(4))
     with pytest.raises(ag.AfterglowError) as error:
