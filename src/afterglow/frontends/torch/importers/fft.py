@@ -9,8 +9,9 @@ import numpy as np
 
 from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.definition.context import ComplexParts
-from afterglow.frontends.torch.node import TorchNode
-from afterglow.frontends.torch.registry import COMPLEX, aten
+from afterglow.frontends.definition.model import AttributeDef, AttributeKind
+from afterglow.frontends.torch.node import RESULTS, TorchNode
+from afterglow.frontends.torch.registry import COMPLEX, TORCH, aten
 from afterglow.graph import Value
 from afterglow.ops.arithmetic import Arithmetic
 from afterglow.ops.elementwise import Add, Mul, Neg, Sub
@@ -192,3 +193,21 @@ def converted(n: TorchNode) -> ComplexParts:
         none = (0,) * (x.type.rank - 1)
         x = n.emit(Pad((*none, 0), (*none, 1)), x)
     return ComplexParts(x)
+
+
+@aten("slice.Tensor", "select.int", "constant_pad_nd", namespace=_OF_COMPLEX)
+def cut(n: TorchNode) -> ComplexParts:
+    """As of real numbers, with one axis more behind."""
+    x = _parts(n, "self")
+    changed = dict(n.attributes)
+    if n.has("pad"):
+        changed["pad"] = AttributeDef(AttributeKind.INTS, (0, 0, *n.sizes("pad")))
+    else:
+        changed["dim"] = AttributeDef(AttributeKind.INT, n.size("dim") % (x.type.rank - 1))
+    changed[RESULTS] = AttributeDef(AttributeKind.STRINGS, (x.type.dtype.name,))
+    real = TORCH.find(n.proto.domain, n.proto.op_type, 1)
+    assert real is not None
+    operands = (x, *n.operands[1:])
+    found = real(TorchNode(n.graph, n.proto, changed, operands, n.opset, n.builder))
+    assert isinstance(found, Value)
+    return ComplexParts(found)
