@@ -2,7 +2,8 @@
 
 Algorithms that save multiplications make errors that are small beside the largest results, also
 where a result is nearly zero. That is harmless in most networks, but not before a logarithm: of
-silent parts of a sound, which are exactly zero, it would show nothing but errors.
+silent parts of a sound, which are exactly zero, it would show nothing but errors. Nor is it where
+vectors are divided by their lengths: tokens of padding, which are zero, would get any direction.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from afterglow.instr import Buffer, Instr, OpInstr, Program, ops_of
 from afterglow.ops.elementwise import Div
 from afterglow.ops.functions import Log, Reciprocal, Sqrt
-from afterglow.ops.movement import Transpose
+from afterglow.ops.reduction import Reduction
 
 
 def cancellation_sensitive(program: Program) -> set[Instr]:
@@ -24,7 +25,7 @@ def cancellation_sensitive(program: Program) -> set[Instr]:
                 wanted.add(small.root)
             if wanted.isdisjoint(result.root for result in step.outs):
                 continue
-            if step.op.elementwise or isinstance(step.op, Transpose):
+            if step.op.elementwise or step.op.moves_only or isinstance(step.op, Reduction):
                 wanted.update(operand.root for operand in step.ins if operand is not None)
             else:
                 found.add(instruction)

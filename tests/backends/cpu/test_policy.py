@@ -131,6 +131,28 @@ def test_silence_before_a_logarithm_stays_silent() -> None:
     assert (y[:, 300:] == np.log(np.float32(1e-10))).all()
 
 
+def test_rows_of_zeros_stay_zeros_where_they_are_divided_by_their_lengths() -> None:
+    nodes = [
+        node("MatMul", ["x", "w"], ["p"]),
+        node("Slice", ["p", "start", "end", "axis"], ["s"]),
+        node("ReduceL2", ["s", "axis"], ["length"], keepdims=1),
+        node("Max", ["length", "least"], ["safe"]),
+        node("Div", ["s", "safe"], ["y"]),
+    ]
+    weight = np.random.default_rng(0).random((256, 256), np.float32)
+    bounds = {"start": np.array([0]), "end": np.array([128]), "axis": np.array([1])}
+    constants = {"w": weight, "least": np.float32(1e-12), **bounds}
+    made = model(
+        nodes,
+        inputs=[info("x", (512, 256))],
+        outputs=[info("y", (512, 128))],
+        constants=constants,
+    )
+    x = np.random.default_rng(1).random((512, 256), np.float32)
+    x[300:] = 0
+    assert not afterglow.compile(made, cache=False)(x)[300:].any()
+
+
 def test_results_agree_whatever_the_policy() -> None:
     x = np.random.default_rng(0).standard_normal((1, 3, 33, 31)).astype(np.float32)
     network = networks.cnn()
