@@ -1,7 +1,7 @@
 """PyTorch's own op tests against our importers: right, refused, wrong or crashed, by op.
 
 python benchmarks/torch_ops.py [--dtype float32] [--most 8] [--part 0/2] [--backend interpreter]
-    [--only NAME …] [--json FILE] [--core]
+    [--only NAME …] [--after NAME] [--json FILE] [--core]
 
 `--core` lists the overloads of core ATen that are not imported, and does nothing else.
 """
@@ -56,6 +56,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--backend", default="interpreter")
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--after", default="")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--core", action="store_true")
     return parser.parse_args()
@@ -70,9 +71,11 @@ def _print_core() -> None:
 def _tallies(options: argparse.Namespace) -> Iterable[Tally]:
     dtype = getattr(torch, options.dtype)
     part, parts = map(int, options.part.split("/"))
+    names = [full_name(op) for op in op_infos(dtype)]
+    start = names.index(options.after) + 1 if options.after else 0
     for index, op in enumerate(op_infos(dtype)):
         name = full_name(op)
-        if index % parts != part or (options.only and name not in options.only):
+        if index < start or index % parts != part or (options.only and name not in options.only):
             continue
         tally = Tally(name)
         for outcome, reason in judge_all(op, calls_of(op, dtype, options.most), options.backend):

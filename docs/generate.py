@@ -6,9 +6,10 @@ file is out of date.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import NoReturn
 
 import afterglow.ops  # noqa: F401  fills the catalogue
 from afterglow.driver.compile import import_model
@@ -17,6 +18,7 @@ from afterglow.driver.stages import Stages
 from afterglow.frontends.caffe2.importers import CAFFE2
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT
 from afterglow.frontends.onnx.registry import ONNX, Importer
+from afterglow.frontends.tflite.importers import TFLITE
 from afterglow.graph import OPS, Module, Op
 from afterglow.graph.attributes import value_text
 from afterglow.memory.picture import memory_svg
@@ -37,6 +39,7 @@ def pages() -> dict[str, str]:
         "ops.md": ops_page(),
         "primitives.md": primitives_page(),
         "onnx-contrib.md": contrib_page(),
+        "tflite.md": tflite_page(),
         "caffe2.md": caffe2_page(),
         "images/memory-digits.svg": memory_picture(),
         "images/partition-digits.svg": partition_picture(),
@@ -178,16 +181,106 @@ and batch normalization in training are refused, as are operators that are not l
 
 def caffe2_page() -> str:
     """What Caffe2 models are, and the operators that are imported."""
+    lines = _importer_tables(
+        "operators", {op: f for (_, op), ((_, f),) in CAFFE2.importers.items()}
+    )
+    return "\n".join([CAFFE2_PAGE.format(count=len(CAFFE2.importers)), *lines])
+
+
+TFLITE_PAGE = """\
+# TFLite
+
+`ag.compile("model.tflite")`, or the bytes of such a file, reads a model as TFLite's converters
+write it; `afterglow check`, `run`, `bench` and `compare` take such files, too. Reading needs the
+package `tflite`, which has the classes of the schema: `pip install "afterglow[tflite]"`. A process
+that loads a saved model needs it not.
+
+- **Names.** Inputs and outputs are called as the first signature of the first subgraph says, else
+  as their tensors. Errors name an op by its number and the first tensor that it computes:
+  `in node 'op 12, conv/Relu' (CONV_2D)`.
+- **Weights** are used where they lie in the file. Halves are converted when the model is compiled;
+  sparse tensors get their zeros back; buffers may lie behind the flatbuffer.
+- **Layout.** TFLite's images have their channels last, as ours have: nothing is transposed.
+- **Shapes.** An extent of -1 in a shape signature is a [dynamic dimension](shapes.md) without a
+  name. Shapes that ops compute follow; where data decide (`WHERE`, `UNIQUE`, `SEGMENT_SUM`), the
+  [host](host.md) runs what must wait.
+- **Quantized integers.** Of an op with quantized operands or results the integers are computed as
+  TFLite's reference kernels do, to the bit where these define it. An op that has no such form is
+  refused, rather than computed on the wrong numbers; those that only move elements take any.
+- **Variables** — resource variables, and the variable tensors of recurrent layers — are
+  [state](state.md): a model keeps them from call to call. They begin with what the subgraph of
+  `CALL_ONCE` assigns. In bodies of `IF` and `WHILE` variables can be read, not assigned.
+- **Control flow.** `IF` and `WHILE` become functions of the model, or are driven by the host;
+  `CALL` and `STABLEHLO_COMPOSITE` are what their subgraph computes.
+- **Complex numbers** are pairs of floats inside of a model; they can be no inputs or outputs.
+- **Random numbers** have TFLite's distributions, but are others than those that it draws.
+- **Custom ops** are refused by their name, unless [one of yours](ops-of-your-own.md) is bound to
+  it. Its importer sees the bytes of its options as the attribute `custom_options`. Those of
+  MediaPipe's models are known: {custom}.
+- **Refused**: strings, hash tables (`HASHTABLE` and its ops), `LSH_PROJECTION`, `SKIP_GRAM`,
+  `CONCAT_EMBEDDINGS`, `DELEGATE`, and those of StableHLO's ops that are not listed.
+
+Nothing in a file is believed: each offset, count, shape and number of a tensor, buffer, op or
+subgraph is checked, and what is wrong is said with its place. `python -m fuzzing --kinds tflite`
+changes files at random ([fuzzing](fuzzing.md)).
+
+`python benchmarks/tflite_models.py FOLDER` compares all models of a folder with LiteRT: results,
+and times at one thread and at two.
+
+## Ops
+
+Generated from the code: {count} builtin ops, {quantized} of them with an importer of their own for
+quantized integers (marked *q*), {moving} that take any elements (marked *any*). Tests compare each
+with LiteRT, or where that has no kernel with NumPy.
+"""
+
+
+def tflite_page() -> str:
+    """What TFLite models are, and the builtin ops that are imported."""
+    own: dict[str, dict[str, Importer]] = {}
+    for (domain, op), ((_, importer),) in TFLITE.importers.items():
+        own.setdefault(domain, {})[op] = importer
+    plain = {**own["quantized"], **own["complex"], **own[""]}
+    plain |= dict.fromkeys(("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"), _run_state)
+    plain |= dict.fromkeys(("CALL", "CALL_ONCE", "STABLEHLO_COMPOSITE"), _run_subgraph)
+    marks = dict.fromkeys(TFLITE.moving, " *any*") | dict.fromkeys(own["quantized"], " *q*")
+    page = TFLITE_PAGE.format(
+        custom=", ".join(f"`{op}`" for op in sorted(own["custom"])),
+        count=len(plain),
+        quantized=len(own["quantized"]),
+        moving=len(TFLITE.moving & plain.keys()),
+    )
+    return "\n".join([page, *_importer_tables("ops", plain, marks)])
+
+
+def _run_state(n: object) -> NoReturn:
+    """Resource variables, which are state."""
+    raise NotImplementedError
+
+
+def _run_subgraph(n: object) -> NoReturn:
+    """What a subgraph computes; that of `CALL_ONCE` gives variables their first values."""
+    raise NotImplementedError
+
+
+_run_state.__module__ = "state"
+_run_subgraph.__module__ = "control"
+
+
+def _importer_tables(
+    head: str, importers: Mapping[str, Importer], marks: Mapping[str, str] | None = None
+) -> list[str]:
+    """A section for each file of importers: the ops of each function, and what it says of them."""
     families: dict[str, dict[Importer, list[str]]] = {}
-    for (_, op), ((_, importer),) in CAFFE2.importers.items():
+    for op, importer in importers.items():
         family = families.setdefault(importer.__module__.rpartition(".")[2], {})
-        family.setdefault(importer, []).append(f"`{op}`")
-    lines = [CAFFE2_PAGE.format(count=len(CAFFE2.importers))]
+        family.setdefault(importer, []).append(f"`{op}`{(marks or {}).get(op, '')}")
+    lines = []
     for family, rows in sorted(families.items()):
-        lines += [f"### {family}", "", "| operators | notes |", "|---|---|"]
+        lines += [f"### {family}", "", f"| {head} | notes |", "|---|---|"]
         lines += [f"| {', '.join(sorted(ops))} | {_first_line(f)} |" for f, ops in rows.items()]
         lines.append("")
-    return "\n".join(lines)
+    return lines
 
 
 def _first_line(importer: Importer) -> str:

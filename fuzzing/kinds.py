@@ -13,6 +13,7 @@ PLACES = {
     "saved": "fuzzing.saved.Saved",
     "guarded": "fuzzing.guarded.GuardedBundles",
     "programs": "fuzzing.programs.Programs",
+    "tflite": "fuzzing.tflite.Tflite",
 }
 """Where each kind is defined: a worker imports one of them, and what that needs."""
 

@@ -13,8 +13,8 @@ from onnxruntime import InferenceSession
 
 import afterglow
 from afterglow.driver.compile import Recipe
+from afterglow.frontends.common import control
 from afterglow.frontends.definition.defined import BodySource
-from afterglow.frontends.onnx.importers import control
 from afterglow.runtime import tier_up
 from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.segmented import CONTINUATIONS

@@ -70,8 +70,8 @@ def compile(
 ) -> CompiledModel:
     """Compile a model: a path, bytes, or an object such as an `onnx.ModelProto`.
 
-    Objects are also a `torch.export.ExportedProgram`, a `torch.nn.Module` with example inputs, and
-    a `Module` built by hand.
+    Objects are also a `torch.export.ExportedProgram`, a `torch.nn.Module` with example inputs, a
+    pair of Caffe2 nets, and a `Module` built by hand.
 
     A dimension with bounds is compiled once for all extents within them. What is not bound here is
     bound by calls, and the model is compiled for what they bring: see docs/shapes.md.

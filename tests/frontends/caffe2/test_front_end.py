@@ -130,6 +130,13 @@ def test_an_init_net_that_is_no_net_is_called_by_its_name(tmp_path: Path) -> Non
     assert caught.value.where == f"in {tmp_path / 'init_net.pb'}"
 
 
+def test_of_a_pair_the_part_that_is_no_net_is_called_by_its_name() -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\n"
+    with pytest.raises(ModelError, match="cannot compile a Git LFS pointer"):
+        find_source((pointer, PREDICT.binary()))
+    assert find_source((pointer, pointer)) is None
+
+
 def test_a_file_beside_the_nets_tells_the_types_of_inputs(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "value_info.json").write_text('{"x": [1, [1, 3]]}')

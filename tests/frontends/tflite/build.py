@@ -302,6 +302,8 @@ class _Writer:
         for field_name, value in fields.items():
             if isinstance(value, str):
                 value = b.CreateString(value)
+            elif isinstance(value, np.ndarray):
+                value = self.numbers(value, value.dtype.name)
             elif isinstance(value, (list, tuple)):
                 floats = any(isinstance(each, float) for each in value)
                 value = self.numbers(value, "float32" if floats else "int32")

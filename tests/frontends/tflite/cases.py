@@ -298,6 +298,14 @@ def _indexing() -> Iterator[Case]:
     yield Case("GATHER", [X, whole(2, 2, low=0, high=3)], "GatherOptions", fields, note="batch")
     yield Case("GATHER_ND", [X, const([[1, 2], [0, 1]], "int32")])
     yield Case("EMBEDDING_LOOKUP", [ints(2, 0, 2), floats(3, 4)])
+    keys = [whole(4, low=0, high=8), ints(1, 3, 4, 6), floats(4, 2)]
+    yield Case("HASHTABLE_LOOKUP", keys, outputs=["float32", "uint8"])
+    for number, name in enumerate(("sum", "mean", "sqrtn")):
+        tuples = const([[0, 0], [0, 2], [2, 1]], "int32")
+        inputs = [ints(1, 0, 2), tuples, ints(3, 3), const([1.0, 2.0, 0.5]), floats(3, 4)]
+        fields = {"combiner": number}
+        options = "EmbeddingLookupSparseOptions"
+        yield Case("EMBEDDING_LOOKUP_SPARSE", inputs, options, fields, note=name)
     places = const([[1], [3], [1]], "int32")
     yield Case("SCATTER_ND", [places, floats(3, 2), ints(5, 2)])
     inputs = [const([[0, 1], [2, 0]], "int32"), ints(3, 2), const([1.0, 2.0]), const(-1.0)]

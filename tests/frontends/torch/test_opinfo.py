@@ -18,6 +18,8 @@ from tests.frontends.torch.op_samples import (  # noqa: E402
     op_infos,
 )
 
+pytestmark = pytest.mark.slow  # PyTorch's table of ops alone takes seconds to import
+
 OPS = {
     *("add", "atan2", "cat", "clamp", "cummax", "diagonal_scatter", "div.floor_rounding", "einsum"),
     *("flip", "gather", "index_add", "index_put", "linalg.vector_norm.", "logcumsumexp", "lerp"),

@@ -33,7 +33,7 @@ class Caffe2FrontEnd:
                 given = [source]
             case (str() | Path() | bytes() as init, str() | Path() | bytes() as predict):
                 given = [Content.of(init), Content.of(predict)]
-                if not all(map(is_net, given)):
+                if not any(map(is_net, given)):
                     return None
             case _:
                 return None

@@ -50,7 +50,14 @@ class KnownMap:
     entries: Mapping[Any, Any]
 
 
-Imported: TypeAlias = Value | StaticSequence | RowMaps | KnownMap
+@dataclass(frozen=True)
+class ComplexParts:
+    """Complex numbers: real and imaginary parts along the last axis."""
+
+    parts: Value
+
+
+Imported: TypeAlias = Value | StaticSequence | RowMaps | KnownMap | ComplexParts
 """What a name stands for; None in its place is an input not given, or an empty optional."""
 
 ChoiceT = TypeVar("ChoiceT")
@@ -90,6 +97,11 @@ class NodeContext:
         operand = self.operands[index] if index < len(self.operands) else None
         if isinstance(operand, Value) or operand is None:
             return operand
+        if isinstance(operand, ComplexParts):
+            raise UnsupportedError(
+                "complex numbers are not supported by this op",
+                help="compute with real and imaginary parts",
+            )
         what = "a sequence" if isinstance(operand, (StaticSequence, RowMaps)) else "a map"
         raise ModelError(f"input {index} is {what}, a tensor is needed")
 

@@ -12,6 +12,7 @@ import numpy as np
 from afterglow.frontends.base import RunBody
 from afterglow.frontends.definition.bodies import BodyGraph
 from afterglow.frontends.definition.context import (
+    ComplexParts,
     Imported,
     KnownMap,
     NodeContext,
@@ -112,6 +113,8 @@ def _known(n: NodeContext, value: Imported | None) -> Any:
             return None
         case StaticSequence():
             return [n.value_of(element) for element in value]
+        case ComplexParts():
+            raise UnsupportedError("complex numbers in such a body are not supported")
         case KnownMap() | RowMaps():
             raise UnsupportedError("a map in the body of If, Loop or Scan is not supported")
         case Value():

@@ -16,7 +16,13 @@ from afterglow.frontends.base import (
     wide_name,
 )
 from afterglow.frontends.definition.binding import Binding, bind_inputs
-from afterglow.frontends.definition.context import Imported, KnownMap, RowMaps, StaticSequence
+from afterglow.frontends.definition.context import (
+    ComplexParts,
+    Imported,
+    KnownMap,
+    RowMaps,
+    StaticSequence,
+)
 from afterglow.frontends.definition.frame import Frame, Session
 from afterglow.frontends.definition.graph import GraphImporter
 from afterglow.frontends.definition.model import FunctionDef, ModelDef, NodeDef
@@ -220,6 +226,11 @@ def _returned(graph: GraphImporter, parameter: Parameter) -> Imported | None:
         raise ModelError(f"output {parameter.name!r} is produced by no node") from None
     if isinstance(value, KnownMap):
         raise UnsupportedError(f"output {parameter.name!r} is a map that the model is given")
+    if isinstance(value, ComplexParts):
+        raise UnsupportedError(
+            f"output {parameter.name!r} is complex, which is not supported",
+            help="return its real and imaginary parts",
+        )
     if parameter.dtype is None:
         return value
     if not isinstance(value, Value):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from afterglow.frontends.definition.context import Imported, KnownMap, RowMaps, StaticSequence
+from afterglow.frontends.definition.context import (
+    ComplexParts,
+    Imported,
+    KnownMap,
+    RowMaps,
+    StaticSequence,
+)
 from afterglow.frontends.definition.known import KnownValues
 from afterglow.graph import Builder, Constant, Function, Value
 from afterglow.ops.movement import Reshape
@@ -121,6 +127,10 @@ class Scope:
             rows = self._captured(value.rows)
             assert isinstance(rows, Value)
             return RowMaps(value.keys, rows)
+        if isinstance(value, ComplexParts):
+            parts = self._captured(value.parts)
+            assert isinstance(parts, Value)
+            return ComplexParts(parts)
         if isinstance(value, StaticSequence):
             items = [self._captured(item) for item in value]
             return StaticSequence(item for item in items if isinstance(item, Value))

@@ -11,6 +11,7 @@ import onnx
 from onnx import defs, helper, numpy_helper
 
 from afterglow.frontends.definition.context import (
+    ComplexParts,
     Imported,
     KnownMap,
     NodeContext,
@@ -148,7 +149,7 @@ def _type_of(operand: Imported | None) -> onnx.TypeProto:
             element = _type_of(operand[0]) if operand else onnx.TypeProto()
             element.tensor_type.ClearField("shape")
             return onnx.helper.make_sequence_type_proto(element)
-        case RowMaps() | KnownMap():
+        case RowMaps() | KnownMap() | ComplexParts():
             raise UnsupportedError("functions of maps are not supported")
         case Value(type=type):
             return onnx.helper.make_tensor_type_proto(ONNX_OF_DTYPE[type.dtype], type.shape)

@@ -23,7 +23,7 @@ _U32 = struct.Struct("<I")
 MOST_SHARED = 4
 """How many times the bytes of a file may be read in all: tables may share what they refer to."""
 
-_LEAST_READ = 2**20
+_LEAST_READ = 2**17
 _MOST_READ = 2**27
 """Of the largest files, nearly everything is elements of tensors, which are not read here."""
 

@@ -8,6 +8,7 @@ names.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from afterglow.frontends.tflite.elements import Quantization, dtype_of
 from afterglow.graph import Value
 from afterglow.support.errors import ModelError
 from afterglow.types import DType
-from afterglow.types.dtype import dtype_named
+from afterglow.types.dtype import dtype_named, i64
 
 OPERAND_TYPES = "x.types"
 """The attribute that has the element types of the operands; `-` for one that is not known."""
@@ -94,6 +95,13 @@ class TfliteNode(NodeContext):
             return self.constant(np.array(number, dtype.numpy))
         except (OverflowError, ValueError):
             raise ModelError(f"{number} is no number of {dtype}") from None
+
+    def integers_of(self, values: Sequence[int], shape: Sequence[int], dtype: DType = i64) -> Value:
+        """A tensor of integers that may be ranged extents, if they fit the element type."""
+        try:
+            return super().integers_of(values, shape, dtype)
+        except OverflowError:
+            raise ModelError(f"{tuple(values)} are no numbers of {dtype}") from None
 
     def axes(self, index: int, rank: int) -> tuple[int, ...]:
         """Axes that operand `index` holds, counted from the front, each once."""

@@ -36,6 +36,9 @@ COMPLEX = "complex"
 QUANTIZED = "quantized"
 """The domain under which the table has importers of builtin ops on quantized integers."""
 
+MOST_BITS = 16
+"""Bits of quantized integers: wider ones are computed with as they are, whatever their scale."""
+
 HYBRID = "hybrid"
 """The same of ops whose results are real numbers, although operands are quantized."""
 
@@ -52,7 +55,8 @@ class TfliteDialect(Dialect):
         """That of the op, for what its operands and results are."""
         if not node.domain and is_complex(node.attributes):
             return self._complex_importer(node, version)
-        if not node.domain and is_quantized(node.attributes):
+        widest = 64 if node.op_type == "DEQUANTIZE" else MOST_BITS
+        if not node.domain and is_quantized(node.attributes, widest):
             found = None
             if has_real_result(node.attributes):
                 found = self.find(HYBRID, node.op_type, version)
@@ -127,12 +131,13 @@ def has_real_result(attributes: Mapping[str, AttributeDef]) -> bool:
     return any(name in DTYPES and DTYPES[name].is_float for name in names[:1])
 
 
-def is_quantized(attributes: Mapping[str, AttributeDef]) -> bool:
-    """Whether an operand or result of a node with these attributes holds quantized integers."""
+def is_quantized(attributes: Mapping[str, AttributeDef], most: int = MOST_BITS) -> bool:
+    """Whether an operand or result of a node holds quantized integers of at most so many bits."""
     for letter, types in (("x", OPERAND_TYPES), ("y", RESULT_TYPES)):
         names = attributes[types].value if types in attributes else ()
         for number, name in enumerate(names):
-            is_integer = name in DTYPES and DTYPES[name].is_integer
+            dtype = DTYPES.get(name)
+            is_integer = dtype is not None and dtype.is_integer and dtype.bits <= most
             if is_integer and f"{letter}{number}.scale" in attributes:
                 return True
     return False

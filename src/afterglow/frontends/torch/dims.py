@@ -30,6 +30,12 @@ class DimNames:
             for axis, extent in enumerate(tensor.shape):
                 if not isinstance(extent, int) and _SYMBOL.fullmatch(str(extent)):
                     self.names.setdefault(str(extent), f"{name}_dim_{axis}")
+        self.whole: dict[str, str] = {}
+        """Names of expressions over symbols that no axis has alone."""
+        for name, tensor in tensors:
+            for axis, extent in enumerate(tensor.shape):
+                if self.extent(extent) is None:
+                    self.whole.setdefault(str(extent), f"{name}_dim_{axis}")
 
     def _learn_given(self, extent: Any) -> None:
         """Note the user's names of all symbols, which the environment of any symbol has."""
@@ -47,5 +53,5 @@ class DimNames:
         if isinstance(extent, int):
             return extent
         if not all(name in self.names for name in _SYMBOL.findall(str(extent))):
-            return None
+            return self.whole.get(str(extent))
         return _SYMBOL.sub(lambda found: self.names[found[0]], str(extent))

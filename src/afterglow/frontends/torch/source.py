@@ -27,8 +27,7 @@ class TorchSource(DefinedSource):
     """An exported program, taken apart into what is imported, and imported for each binding."""
 
     def __init__(self, program: ExportedProgram) -> None:
-        with _quiet():
-            self.program = program.run_decompositions(decompositions())
+        self.program = _decomposed(program)
         translated = translate_program(self.program)
         super().__init__(translated.model)
         self._state = translated.state
@@ -37,6 +36,23 @@ class TorchSource(DefinedSource):
     def state(self) -> tuple[KeptState, ...]:
         """The buffers that the program writes."""
         return self._state
+
+
+def _decomposed(program: ExportedProgram) -> ExportedProgram:
+    """The program with functional calls of ops that are imported, as far as they can be had."""
+    try:
+        with _quiet():
+            return program.run_decompositions(decompositions())
+    except Exception as error:  # PyTorch traces the program once more, and may raise any
+        raise ModelError(
+            f"PyTorch cannot take the program apart: {_first_line(error)}",
+            help="see the error that this one comes from",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 class TorchFile(TorchSource):
@@ -74,9 +90,8 @@ def _read(content: Content) -> ExportedProgram:
         with _quiet():
             return torch.export.load(file)
     except Exception as error:  # PyTorch reads damaged files with any
-        reason = str(error).strip().splitlines() or [type(error).__name__]
         raise ModelError(
-            f"PyTorch cannot read the program: {reason[0]}",
+            f"PyTorch cannot read the program: {_first_line(error)}",
             help=f"export it anew with the PyTorch that is installed, {torch.__version__}",
         ) from error
 
@@ -98,9 +113,8 @@ def export_module(module: torch.nn.Module, inputs: Any, dynamic_shapes: Any) -> 
         try:
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
         except Exception as error:  # whatever the module's own code raises, too
-            reason = str(error).strip().splitlines() or [type(error).__name__]
             raise UnsupportedError(
-                f"torch.export cannot trace the module: {reason[0]}",
+                f"torch.export cannot trace the module: {_first_line(error)}",
                 help="export it yourself, and give the program: torch.export.export(module, …)",
             ) from error
 

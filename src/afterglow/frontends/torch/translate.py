@@ -60,6 +60,8 @@ class _Program:
         self.places: dict[tuple[Any, ...], str] = {}
         """The names of constants, by where their elements lie."""
         self.dims = DimNames(())
+        self.returned: list[tuple[str, Any]] = []
+        """What the user returns; its names come before those of buffers."""
         specs = program.graph_signature.output_specs
         self.written = {spec.target for spec in specs if spec.kind in _WRITTEN}
 
@@ -85,6 +87,12 @@ class _Program:
         given = [n for n, spec in zip(nodes, specs, strict=True) if _is_given(spec)]
         named = list(zip(given, self._input_names(), strict=True))
         self.dims = DimNames((name, node.meta.get("val")) for node, name in named)
+        for node, name in named:
+            declared = declared_type(node.meta.get("val"), self.dims)
+            if declared is not None:
+                self.calls.names[node] = self.names.claim(name)
+                self.inputs.append(ValueDef(self.calls.names[node], declared))
+        self.returned = list(self._user_outputs())
         for node, spec in zip(nodes, specs, strict=True):
             if spec.kind in _TENSORS:
                 self._add_tensor(node, str(spec.target))
@@ -93,11 +101,6 @@ class _Program:
                     f"the program takes a {spec.kind.name.lower().replace('_', ' ')}",
                     where=f"in node {node.name!r}",
                 )
-        for node, name in named:
-            declared = declared_type(node.meta.get("val"), self.dims)
-            if declared is not None:
-                self.calls.names[node] = self.names.claim(name)
-                self.inputs.append(ValueDef(self.calls.names[node], declared))
 
     def _input_names(self) -> list[str]:
         call = self.program.module_call_graph[0].signature
@@ -126,7 +129,7 @@ class _Program:
 
     def _add_outputs(self) -> None:
         """Name what is returned, and what is written."""
-        for name, result in self._returned():
+        for name, result in (*self.returned, *self._written()):
             if isinstance(result, fx.Node):
                 self.calls.return_as(name, result)
                 declared = declared_type(result.meta.get("val"), self.dims)
@@ -135,15 +138,19 @@ class _Program:
                 self.calls.add_number(name, result)
                 self.outputs.append(ValueDef(name))
 
-    def _returned(self) -> Iterator[tuple[str, Any]]:
-        """What the user returns by name, then what is written."""
+    def _user_outputs(self) -> Iterator[tuple[str, Any]]:
+        """What the user returns, by name."""
         specs = self.program.graph_signature.output_specs
-        results = list(zip(specs, self.calls.results(), strict=True))
+        results = zip(specs, self.calls.results(), strict=True)
         returned = [result for spec, result in results if spec.kind is OutputKind.USER_OUTPUT]
         names = output_names(self.program.call_spec.out_spec)
         for name, result in zip(names, returned, strict=True):
             yield self._output_name(name, result), result
-        for spec, result in results:
+
+    def _written(self) -> Iterator[tuple[str, Any]]:
+        """What is written into buffers and inputs, by name."""
+        specs = self.program.graph_signature.output_specs
+        for spec, result in zip(specs, self.calls.results(), strict=True):
             if spec.kind is not OutputKind.USER_OUTPUT:
                 yield self._next_name(spec), result
 

@@ -11,7 +11,7 @@ from onnx import parser
 from onnxruntime import InferenceSession
 
 import afterglow
-from afterglow.frontends.onnx.importers import control
+from afterglow.frontends.common import control
 from afterglow.graph import Function
 from afterglow.graph.function import subgraphs_of
 from afterglow.types import Array

@@ -9,6 +9,7 @@ from tests.frontends.torch.agreement import assert_agree, randn  # noqa: E402
 F = torch.nn.functional
 
 
+@pytest.mark.slow  # an export takes most of a second
 def test_distances_are_those_of_pytorch():
     def distances(x, y, many):
         return (
@@ -22,6 +23,7 @@ def test_distances_are_those_of_pytorch():
     assert_agree(distances, randn(2, 3, 4), randn(5, 4), randn(30, 4))
 
 
+@pytest.mark.slow  # an export takes most of a second
 def test_determinants_are_those_of_pytorch():
     def determinants(x):
         return torch.det(x), torch.linalg.slogdet(x), torch.logdet(x @ x.mT)

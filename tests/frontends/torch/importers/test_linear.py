@@ -30,6 +30,7 @@ def test_products_are_those_of_pytorch():
     assert_agree(products, randn(3, 4), randn(4, 3), randn(3), randn(2, 5, 3))
 
 
+@pytest.mark.slow  # an export takes most of a second
 def test_sums_with_products_have_factors_and_forget_what_0_multiplies():
     def sums(a, b, v, c):
         nothing = torch.full((3, 3), float("nan"))

@@ -24,6 +24,7 @@ def test_losses_of_classes_are_those_of_pytorch():
     assert_agree(losses, randn(4, 5), labels, randn(5).abs(), randn(2, 5, 3))
 
 
+@pytest.mark.slow  # an export takes most of a second
 def test_losses_of_differences_are_those_of_pytorch():
     def losses(x, y, weight):
         return (

@@ -29,6 +29,7 @@ def test_windows_pool_as_those_of_pytorch():
     assert_agree(pool, randn(2, 3, 7), randn(2, 3, 6, 7), randn(1, 2, 4, 4, 3))
 
 
+@pytest.mark.slow  # an export takes most of a second
 def test_adaptive_pooling_takes_extents_that_do_not_divide():
     def pool(line, image, volume):
         return (

@@ -49,6 +49,7 @@ def test_convolutions_and_products_of_bytes_are_recognised():
     assert "quantized_matmul(" in text
 
 
+@pytest.mark.slow  # an export takes most of a second
 def test_scales_of_channels_rows_and_groups_are_pytorchs():
     def calls(x, scales, zeros):
         rows, signed = scales[:, None], (-127, 127, torch.int8)

@@ -29,6 +29,7 @@ def test_images_are_resampled_as_by_pytorch():
     assert_agree(resample, randn(2, 3, 7), randn(2, 3, 6, 7), randn(1, 2, 4, 4, 3))
 
 
+@pytest.mark.slow  # an export takes most of a second
 def test_grids_say_where_images_are_sampled():
     def sample(image, theta):
         grid = F.affine_grid(theta, (2, 3, 4, 5), align_corners=False)
@@ -44,6 +45,7 @@ def test_grids_say_where_images_are_sampled():
     assert_agree(sample, randn(2, 3, 6, 7), randn(2, 2, 3))
 
 
+@pytest.mark.slow  # an export takes most of a second
 def test_blocks_are_taken_apart_and_summed_up():
     def blocks(image):
         columns = F.unfold(image, (3, 2), dilation=(1, 2), padding=1, stride=(2, 1))

@@ -100,7 +100,8 @@ def tile_of(r: KernelRequest, lines: ReductionLines) -> LineTile | None:
     copied = max((math.prod(each.shape) for each in transposed.values()), default=0)
     if math.prod(shape) < _LEAST_USES * copied:
         return None
-    vectors = [strides for strides in layout.source.values() if strides[-1] != 0]
+    rows = slice(len(layout.outer), -1)
+    vectors = [s for s in layout.source.values() if s[-1] != 0 and any(s[rows])]
     axes = [a for a, n in enumerate(layout.outer) if n > 1 and any(s[a] == 0 for s in vectors)]
     if not axes:
         return None
@@ -119,7 +120,7 @@ def _turned(layout: LineLayout) -> LineLayout | None:
     columns = [
         axis
         for axis, extent in enumerate(layout.outer)
-        if extent >= _LEAST_COLUMNS and 1 in steps[axis] <= {0, 1}
+        if extent >= _LEAST_COLUMNS and steps[axis] in ({1}, {0, 1})
     ]
     if not columns:
         return None

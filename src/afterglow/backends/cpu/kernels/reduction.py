@@ -54,6 +54,8 @@ BLOCK = 1 << 14
 """Elements of a block: enough to be worth handing out, few enough to be summed exactly."""
 SIDE = 8
 """Vectors of lines side by side, so that memory is read in long runs."""
+TILED = 0.5
+"""How long a reduction takes whose elements are loaded once for several lines."""
 ENOUGH_GROUPS = 8
 """So many groups of lines side by side are enough for threads to share."""
 
@@ -76,13 +78,20 @@ def reduction(r: KernelRequest) -> list[Algorithm]:
     blocks = replace(lines, cut=block_cut(lines))
     cost = plain_cost(r.job)
     tile = tile_of(r, lines)
-    if tile is not None:
-        tiling = {"tile": (tile.height, tile.side)}
-        return [Algorithm("tiled", cost, lambda k: _write_tiled(k, op, tile), tile.needs, tiling)]
+    tiled = [] if tile is None else [_tiled(op, tile, cost)]
     if blocks.cut is None:
-        return [Algorithm(DIRECT, cost, lambda k: _write_in_one(k, op, lines))]
+        return [*tiled, Algorithm(DIRECT, cost, lambda k: _write_in_one(k, op, lines))]
     needs = KernelNeeds(workspace={"partials": partials_storage(blocks)})
-    return [Algorithm("in-blocks", cost, lambda k: _write_in_blocks(k, op, blocks), needs)]
+    in_blocks = Algorithm("in-blocks", cost, lambda k: _write_in_blocks(k, op, blocks), needs)
+    return [*tiled, in_blocks]
+
+
+def _tiled(op: Reduction, tile: LineTile, cost: float) -> Algorithm:
+    """The algorithm that loads elements once for several lines."""
+    settings = {"tile": (tile.height, tile.side)}
+    return Algorithm(
+        "tiled", TILED * cost, lambda k: _write_tiled(k, op, tile), tile.needs, settings
+    )
 
 
 def _work(k: Kernel) -> float:

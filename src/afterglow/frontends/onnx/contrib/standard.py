@@ -6,12 +6,12 @@ import numpy as np
 
 from afterglow.frontends.common.layout import to_channels_first, to_channels_last
 from afterglow.frontends.common.movement import integer_constant, reshaped
+from afterglow.frontends.common.moving import moving_range
 from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.onnx.contrib.fused import MICROSOFT
 from afterglow.frontends.onnx.importers.image import grid_sample
 from afterglow.frontends.onnx.importers.indexing import gather_nd, trilu
 from afterglow.frontends.onnx.importers.movement import pad_inputs
-from afterglow.frontends.onnx.importers.moving import moving_range
 from afterglow.frontends.onnx.importers.pooling import max_pool
 from afterglow.frontends.onnx.registry import Results, onnx_op
 from afterglow.graph import Value

@@ -9,8 +9,8 @@ import numpy as np
 
 from afterglow.frontends.common.bounds import extent_left, slice_bounds
 from afterglow.frontends.common.movement import padded, reshaped, split_along
+from afterglow.frontends.common.moving import moving_windows
 from afterglow.frontends.definition.context import Imported, NodeContext
-from afterglow.frontends.onnx.importers.moving import moving_windows
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.movement import (

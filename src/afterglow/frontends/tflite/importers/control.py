@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from afterglow.frontends.common.control import choice, loop
 from afterglow.frontends.common.movement import reshaped
 from afterglow.frontends.definition.dialect import Results
-from afterglow.frontends.onnx.importers.control import choice, loop
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import INTERNAL, tflite_op
 from afterglow.graph import Value

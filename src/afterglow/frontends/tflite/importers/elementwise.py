@@ -190,7 +190,7 @@ def _is_negative(n: TfliteNode, x: Value) -> Value:
 
 @tflite_op("BITCAST", moves=True)
 def bitcast(n: TfliteNode) -> Value:
-    """The same bits as elements of another type; of another width, an axis comes or goes."""
+    """The same bits as elements of another type of the same width."""
     x, dtype = n[0], n.result_type()
     if x.type.dtype.bits == dtype.bits:
         return n.emit(e.BitCast(dtype), x)

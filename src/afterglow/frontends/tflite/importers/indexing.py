@@ -8,8 +8,8 @@ import numpy as np
 
 from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.common.movement import reshaped
+from afterglow.frontends.common.ranges import value_range
 from afterglow.frontends.definition.dialect import Results
-from afterglow.frontends.onnx.importers.generators import value_range
 from afterglow.frontends.tflite.node import TfliteNode
 from afterglow.frontends.tflite.registry import tflite_op
 from afterglow.graph import Value
@@ -57,12 +57,6 @@ def gather(n: TfliteNode) -> Value:
 def gather_nd(n: TfliteNode) -> Value:
     """Slices selected by index tuples."""
     return n.emit(GatherND(), n[0], n[1])
-
-
-@tflite_op("EMBEDDING_LOOKUP", moves=True)
-def embedding_lookup(n: TfliteNode) -> Value:
-    """Rows of a table, which is operand 1."""
-    return n.emit(Gather(0), n[1], n[0])
 
 
 @tflite_op("SCATTER_ND", moves=True)

@@ -58,11 +58,3 @@ def view_dtype(n: TorchNode) -> Value:
 def item(n: TorchNode) -> Value:
     """The only element."""
     return as_dtype(n, reshaped(n, n.value("self"), ()), n.result_type())
-
-
-@aten("view_as_real", "view_as_complex", "view_as_real_copy", "view_as_complex_copy", "complex")
-def complex_view(n: TorchNode) -> Value:
-    """There are no complex numbers here."""
-    raise UnsupportedError(
-        "complex numbers are not supported", help="compute with real and imaginary parts"
-    )

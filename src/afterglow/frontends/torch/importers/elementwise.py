@@ -447,9 +447,8 @@ def nextafter(n: TorchNode) -> Value:
     least = copy_sign(n, n.emit(e.BitCast(dtype), one), goal)
     moved = n.emit(e.Where(), n.emit(e.Equal(), x, number(n, 0, dtype)), least, moved)
     moved = n.emit(e.Where(), n.emit(e.Equal(), x, goal), goal, moved)
-    return n.emit(
-        e.Where(), n.emit(e.IsNaN(), n.emit(e.Add(), x, goal)), n.emit(e.Add(), x, goal), moved
-    )
+    moved = n.emit(e.Where(), n.emit(e.IsNaN(), goal), goal, moved)
+    return n.emit(e.Where(), n.emit(e.IsNaN(), x), x, moved)
 
 
 @aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")

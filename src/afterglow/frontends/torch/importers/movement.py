@@ -207,7 +207,9 @@ def repeat_counts(n: TorchNode) -> Value:
 def unfold(n: TorchNode) -> Value:
     """Windows along an axis, each laid along a new last axis."""
     x, size, step = n.value("self"), n.size("size"), n.size("step")
-    x = reshaped(n, x, x.type.shape or (1,))
+    if not x.type.rank:
+        x = reshaped(n, x, (1,))
+        return n.emit(slice_axis(x.type, 0, 0, size), x)
     axis = axis_of(n, "dimension", x.type.rank)
     count = (x.type.shape[axis] - size) // step + 1
     starts = n.emit(e.Mul(), counts(n, (count, size), 0), integer_constant(n, step))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -154,7 +155,7 @@ def native_group_norm(n: TorchNode) -> Results:
         return (y,)
     x = n.value("input")
     batch = x.type.shape[0]
-    rows = n.emit(Reshape((batch, groups, x.type.size // (batch * groups))), _wide(n, x))
+    rows = n.emit(Reshape((batch, groups, math.prod(x.type.shape[1:]) // groups)), _wide(n, x))
     op = norm.LayerNorm(2, float(n.scalar("eps")))
     _, mean, inverse = layer_norm_with_statistics(n, rows, op, (None, None), rows.type.dtype)
     flat = Reshape((batch, groups))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.onnx.importers.control import choice, loop
-from afterglow.frontends.onnx.importers.scan import scan
+from afterglow.frontends.common.control import choice, loop
+from afterglow.frontends.common.scan import scan
 from afterglow.frontends.torch.node import TorchNode
 from afterglow.frontends.torch.registry import PROGRAM, TORCH, aten
 from afterglow.graph import Value

@@ -16,7 +16,7 @@ from afterglow.ops.image import Coordinates, Interpolation, Resize, Rounding
 from afterglow.ops.movement import Concat, Pad, Reshape, Slice
 from afterglow.ops.sampling import Border
 from afterglow.ops.windows import Windows
-from afterglow.support.errors import ModelError
+from afterglow.support.errors import ModelError, UnsupportedError
 from afterglow.types.extent import is_ranged
 
 
@@ -55,6 +55,10 @@ def upsample(n: TorchNode) -> Value:
     sizes, scales = _sizes_and_scales(n, x)
     coordinates = kind.coordinates
     if n.flag("align_corners"):
+        if kind.antialias:
+            raise UnsupportedError(
+                "antialiasing with align_corners is not supported", help="pass align_corners=False"
+            )
         coordinates = Coordinates.ALIGN_CORNERS
         scales = _scales(x, sizes)
     op = Resize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("tflite")
 pytest.importorskip("ai_edge_litert")
 
+from afterglow.support.errors import ModelError
 from tests.frontends.tflite.importers.quantized.forms import Forms
 
 REQUANTIZED = [
@@ -49,4 +51,31 @@ def test_softmax_has_the_bits_of_the_reference(tmp_path: Path) -> None:
             )
         x = forms.input("int16", (3, 30), scale / 256)
         forms.op("SOFTMAX", [x], forms.tensor("int16", (3, 30), 1 / 32768), "Softmax", beta=1.0)
+    forms.check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero_point", "why"),
+    [
+        (0.0, 3, "a scale must be a number above zero, it is 0.0"),
+        (-0.5, 3, "a scale must be a number above zero, it is -0.5"),
+        ((0.5, 0.25), 3, "one scale is needed for the whole tensor, there are 2"),
+        ((), 0, "a tensor of quantized integers has no scale"),
+        (0.5, 1 << 40, "a zero point must be one of the integers, it is 1,099,511,627,776"),
+    ],
+)
+def test_scales_that_nothing_can_have_are_refused(
+    scale: Any, zero_point: int, why: str, tmp_path: Path
+) -> None:
+    forms = Forms()
+    x = forms.input("int8", (2, 3), scale, zero_point)
+    forms.op("RELU", [x], forms.tensor("int8", (2, 3), 0.5, 3))
+    with pytest.raises(ModelError, match=why):
+        forms.run(tmp_path)
+
+
+def test_wide_integers_with_a_scale_are_added_as_they_are(tmp_path: Path) -> None:
+    forms = Forms()
+    x, row = (forms.input("int32", (4,), 0.5) for _ in range(2))
+    forms.op("ADD", [x, row], forms.tensor("int32", (4,), 0.25), "Add")
     forms.check(tmp_path)

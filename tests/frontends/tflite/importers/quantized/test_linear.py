@@ -111,13 +111,6 @@ def test_products_of_two_activations_have_the_bits_of_the_reference(tmp_path: Pa
     forms.check(tmp_path)
 
 
-def test_machine_code_has_the_bits_of_the_reference(tmp_path: Path) -> None:
-    forms = Forms()
-    shapes = (1, 4, 4, 5), (7, 3, 3, 5), (1, 4, 4, 7)
-    add(forms, "CONV_2D", KINDS[0], *shapes, "Conv2D", stride_w=1, stride_h=1)
-    forms.check(tmp_path, backend="cpu")
-
-
 def test_weights_of_real_numbers_are_dequantized(tmp_path: Path) -> None:
     forms = Forms()
     scales = forms.rng.uniform(0.002, 0.01, 9).astype(np.float32)

@@ -63,6 +63,17 @@ def test_reductions_and_moves_have_the_bits_of_the_reference(dtype: str, tmp_pat
     forms.check(tmp_path)
 
 
+def test_rows_by_their_lengths_have_the_bits_of_the_reference(tmp_path: Path) -> None:
+    forms = Forms()
+    rows = np.array([[0, 0, 1], [0, 0, 0], [1, 1, 0], [100, -3, 2]])
+    for dtype, point, zero in (("int8", 5, 0), ("uint8", 120, 128)):
+        x = forms.input(dtype, rows.shape, 0.05, point)
+        forms.feeds[x] = (rows + point).astype(dtype)
+        y = forms.tensor(dtype, rows.shape, 1 / 128, zero)
+        forms.op("L2_NORMALIZATION", [x], y, "L2Norm")
+    forms.check(tmp_path)
+
+
 def test_bytes_without_sign_are_rescaled_as_they_are_put_together(tmp_path: Path) -> None:
     forms = Forms()
     parts = [forms.input("uint8", (2, 20), scale, 128) for scale in (0.05, 0.03, 0.04)]

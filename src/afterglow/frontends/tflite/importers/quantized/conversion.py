@@ -21,6 +21,7 @@ from afterglow.ops.activation import Clip
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Div
 from afterglow.ops.quantization import DequantizeLinear
+from afterglow.support.errors import ModelError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import f32
 
@@ -65,6 +66,9 @@ def dequantized(n: TfliteNode, x: Value, quantization: Quantization | None) -> V
     scales = scales_of(quantization)
     assert quantization is not None
     points = np.array(quantization.zero_points or (0,))
+    least, most = x.type.dtype.limits
+    if ((points < least) | (points > most)).any():
+        raise ModelError(f"a zero point must be one of {x.type.dtype}, they are {points.tolist()}")
     if len(scales) == 1:
         scale, point = np.asarray(scales[0]), np.asarray(points[0])
     else:

@@ -139,4 +139,8 @@ def sums_of(n: TfliteNode, x: Value, bias: Value | None, product: Product, index
 
 def as_bytes(n: TfliteNode, weight: Value) -> Value:
     """Weights of fewer bits as bytes."""
-    return weight if weight.type.dtype in (i8, u8) else n.emit(Cast(i8), weight)
+    if weight.type.dtype in (i8, u8):
+        return weight
+    if weight.type.dtype.bits > i8.bits:
+        raise UnsupportedError(f"weights of {weight.type.dtype.bits} bits")
+    return n.emit(Cast(i8), weight)

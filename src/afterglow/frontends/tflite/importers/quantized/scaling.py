@@ -30,6 +30,8 @@ from afterglow.types.dtype import f64, i32
 
 MOST_SHIFT = 30
 """Bits that the high half of a product may be shifted by; more leave nothing of it."""
+LEAST_SCALE = 2.0**-60
+"""Scales lie between this and one by this."""
 REDUCED_BITS = 15
 """Bits of the multiplier of sums of 64 bits."""
 _BOUNDS = {
@@ -45,6 +47,8 @@ def multipliers(ratios: Array | float) -> tuple[Array, Array]:
     wide = np.floor(mantissas * 2.0**HIGH_BITS + 0.5).astype(np.int64)
     rounded_up = wide == 1 << HIGH_BITS
     wide, exponents = np.where(rounded_up, wide >> 1, wide), exponents + rounded_up
+    if np.any(exponents > MOST_SHIFT):
+        raise UnsupportedError(f"scales whose ratio is above 2^{MOST_SHIFT}")
     lost = exponents < -MOST_SHIFT
     return (
         np.where(lost, 0, wide).astype(np.int32),
@@ -88,6 +92,8 @@ def rescaled_wide(n: TfliteNode, sums: Value, ratios: Array | float, dtype: DTyp
     large = factors >= 0x7FFF << 16
     reduced = np.where(large, 0x7FFF, (factors + (1 << 15)) >> 16)
     shifts = REDUCED_BITS - exponents
+    if np.any(shifts < 1):
+        raise UnsupportedError(f"scales whose ratio is above 2^{REDUCED_BITS - 1} with 16 bits")
     product = n.emit(Mul(), sums, n.constant(reduced, "multiplier"))
     half = n.constant(np.left_shift(np.int64(1), shifts - 1), "half")
     rounded = n.emit(ShiftRight(), n.emit(Add(), product, half), n.constant(shifts, "shift"))
@@ -125,6 +131,9 @@ def scales_of(quantization: Quantization | None) -> Array:
     """The scales of a tensor, which is quantized."""
     if quantization is None or not quantization.scales:
         raise ModelError("a tensor of quantized integers has no scale")
+    wrong = [scale for scale in quantization.scales if not LEAST_SCALE < scale < 1 / LEAST_SCALE]
+    if wrong:
+        raise ModelError(f"a scale must be a number above zero, it is {wrong[0]}")
     return np.array(quantization.scales, np.float32)
 
 
@@ -133,7 +142,10 @@ def zero_point_of(quantization: Quantization | None) -> int:
     points = set(quantization.zero_points if quantization else ()) or {0}
     if len(points) != 1:
         raise UnsupportedError("zero points that differ from channel to channel")
-    return points.pop()
+    (point,) = points
+    if abs(point) >= 1 << 16:
+        raise ModelError(f"a zero point must be one of the integers, it is {point:,}")
+    return point
 
 
 def difference(n: TfliteNode, index: int) -> Value:

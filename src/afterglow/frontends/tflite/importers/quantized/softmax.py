@@ -7,6 +7,11 @@ from functools import cache
 
 import numpy as np
 
+from afterglow.frontends.tflite.importers.quantized.fixed_point import (
+    high_product,
+    leading_zeros,
+    rounded,
+)
 from afterglow.frontends.tflite.importers.quantized.numbers import divided, negative_exp, scaled_by
 from afterglow.frontends.tflite.importers.quantized.scaling import multipliers, rescaled, scale_of
 from afterglow.frontends.tflite.importers.quantized.tables import (
@@ -19,12 +24,12 @@ from afterglow.frontends.tflite.registry import quantized_op
 from afterglow.graph import Value
 from afterglow.ops.activation import Clip
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Add, BitCast, Mul, ShiftLeft, ShiftRight, Sub, scalar
+from afterglow.ops.elementwise import Add, Mul, ShiftLeft, ShiftRight, Sub, scalar
 from afterglow.ops.fixed_point import HIGH_BITS
 from afterglow.ops.indexing import Gather
 from afterglow.ops.reduction import ReduceMax, ReduceSum
 from afterglow.types import Array
-from afterglow.types.dtype import f64, i16, i32, i64
+from afterglow.types.dtype import i16, i32, i64
 
 _DIFFERENCE_BITS = 5
 """Bits above one of the distance from the largest number."""
@@ -45,14 +50,14 @@ def _byte_softmax(n: TfliteNode) -> Value:
     distances = _distances(n)
     parts = _looked_up(n, powers, distances)
     sums = _row_sums(n, _looked_up(n, divided(powers, _SUM_BITS).astype(np.int32), distances))
-    zeros = _leading_zeros(n, sums)
+    zeros = leading_zeros(n, sums)
     shifted = n.emit(ShiftLeft(), n.emit(Cast(i64), sums), zeros)
     reciprocal = _reciprocal(n, n.emit(Sub(), shifted, scalar(n.builder, 1 << 31, shifted)))
-    product = _high_product(n, n.emit(Cast(i64), parts), reciprocal)
+    product = high_product(n, n.emit(Cast(i64), parts), reciprocal)
     dtype = n.result_type()
     exponent = n.emit(Sub(), scalar(n.builder, _SUM_BITS + 31 - dtype.bits, zeros), zeros)
     least, most = map(int, dtype.limits)
-    steps = _rounded(n, product, exponent)
+    steps = rounded(n, product, exponent)
     stored = n.emit(Add(), steps, scalar(n.builder, least, steps))
     return n.emit(Cast(dtype), n.emit(Clip(least, most), stored))
 
@@ -83,26 +88,6 @@ def _looked_up(n: TfliteNode, table: Array, places: Value) -> Value:
     return n.emit(Gather(), n.constant(table, "table"), places)
 
 
-def _leading_zeros(n: TfliteNode, x: Value) -> Value:
-    """Zero bits before the first one of positive i32, as i64: by the exponent of a double."""
-    bits = n.emit(BitCast(i64), n.emit(Cast(f64), x))
-    exponent = n.emit(ShiftRight(), bits, scalar(n.builder, 52, bits))
-    return n.emit(Sub(), scalar(n.builder, 1023 + 31, bits), exponent)
-
-
-def _rounded(n: TfliteNode, x: Value, bits: Value) -> Value:
-    """x / 2^bits of i64 that is not negative, rounded to the nearest."""
-    one = scalar(n.builder, 1, x)
-    half = n.emit(ShiftRight(), n.emit(ShiftLeft(), one, bits), one)
-    return n.emit(ShiftRight(), n.emit(Add(), x, half), bits)
-
-
-def _high_product(n: TfliteNode, a: Value, b: Value) -> Value:
-    """a b / 2^31 of i64, rounded to the nearest."""
-    half, bits = (scalar(n.builder, number, a) for number in (1 << (HIGH_BITS - 1), HIGH_BITS))
-    return n.emit(ShiftRight(), n.emit(Add(), n.emit(Mul(), a, b), half), bits)
-
-
 def _reciprocal(n: TfliteNode, x: Value) -> Value:
     """1 / (1 + x) of a fraction of 31 bits, with 31 bits: Newton's method from 48/17 - 32/17 d."""
     one, most = scalar(n.builder, 1, x), scalar(n.builder, (1 << HIGH_BITS) - 1, x)
@@ -111,10 +96,10 @@ def _reciprocal(n: TfliteNode, x: Value) -> Value:
     first, slope, unit, two = (
         scalar(n.builder, number, x) for number in (1515870810, -1010580540, 1 << 29, 2)
     )
-    guess = n.emit(Add(), first, _high_product(n, half, slope))
+    guess = n.emit(Add(), first, high_product(n, half, slope))
     for _ in range(3):
-        error = n.emit(Sub(), unit, _high_product(n, half, guess))
-        step = n.emit(ShiftLeft(), _high_product(n, guess, error), two)
+        error = n.emit(Sub(), unit, high_product(n, half, guess))
+        step = n.emit(ShiftLeft(), high_product(n, guess, error), two)
         guess = n.emit(Add(), guess, step)
     doubled = n.emit(ShiftLeft(), guess, one)
     return n.emit(Clip(-(1 << HIGH_BITS), (1 << HIGH_BITS) - 1), doubled)
@@ -130,15 +115,15 @@ def _wide_softmax(n: TfliteNode) -> Value:
     exps = _table(math.exp, 10.0 / _RANGE, 32767)
     powers = n.emit(Cast(i32), _looked_up(n, exps, places))
     sums = _row_sums(n, powers)
-    zeros = _leading_zeros(n, sums)
+    zeros = leading_zeros(n, sums)
     one = scalar(n.builder, 1, zeros)
     moved = n.emit(ShiftLeft(), n.emit(Cast(i64), sums), n.emit(Sub(), zeros, one))
-    high = _rounded(n, moved, scalar(n.builder, 14, moved))
+    high = rounded(n, moved, scalar(n.builder, 14, moved))
     inverses = _table(_inverse, 1.0 / _RANGE, -32768)
     found = _looked_up(n, inverses, _places(n, high, -((1 << 15) + (1 << 16))))
     product = n.emit(Mul(), n.emit(Cast(i64), powers), n.emit(Cast(i64), found))
     shift = n.emit(Sub(), scalar(n.builder, 31, zeros), zeros)
-    return n.emit(Cast(i16), n.emit(Clip(0, 32767), _rounded(n, product, shift)))
+    return n.emit(Cast(i16), n.emit(Clip(0, 32767), rounded(n, product, shift)))
 
 
 def _places(n: TfliteNode, x: Value, shift: int) -> Value:

@@ -56,7 +56,9 @@ def mapped(n: TfliteNode, function: Callable[[Array], Array]) -> Value:
     if x.type.dtype not in (i8, u8, i16) or dtype not in (i8, u8, i16):
         raise UnsupportedError(f"{x.type.dtype} to {dtype} with quantized integers")
     least, most = map(int, x.type.dtype.limits)
-    numbers = np.clip(function(np.arange(least, most + 1)), *dtype.limits).astype(np.int64)
+    with np.errstate(all="ignore"):
+        values = np.nan_to_num(function(np.arange(least, most + 1)))
+    numbers = np.clip(values, *dtype.limits).astype(np.int64)
     if x.type.dtype is not i16:
         ordered = np.roll(numbers, least)
         return n.emit(ByteTable(tuple(ordered.tolist()), dtype), x)
@@ -172,8 +174,7 @@ def _of_floats(n: TfliteNode, function: Real) -> Value:
 
 def _applied(function: Real, reals: Array) -> Array:
     """A function of floats, rounded to their precision."""
-    with np.errstate(over="ignore"):
-        return np.array([function(float(real)) for real in reals], reals.dtype)
+    return np.array([function(float(real)) for real in reals], reals.dtype)
 
 
 def _interpolated(n: TfliteNode, numbers: Array, function: Real) -> Array:

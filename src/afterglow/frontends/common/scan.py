@@ -1,4 +1,7 @@
-"""ONNX's Scan. Ours goes forward along the first axis; other ways are transposed and reversed."""
+"""Scans, with the operands and attributes of ONNX's.
+
+Our op goes forward along the first axis; other ways are transposed and reversed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from collections.abc import Sequence
 
 from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.definition.driven import drive_scan
-from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Function, Value
 from afterglow.ops.control import Scan
 from afterglow.ops.loop_bounds import Carried, LoopFacts
@@ -17,7 +19,6 @@ from afterglow.types import TensorType
 from afterglow.types.dtype import i64
 
 
-@onnx_op("Scan", since=9)
 def scan(n: NodeContext) -> list[Value]:
     """Any axis of each scanned value, forward or backward."""
     count = _scanned_count(n, len(n))
@@ -38,7 +39,6 @@ def scan(n: NodeContext) -> list[Value]:
     return [*results[: len(carried)], *placed]
 
 
-@onnx_op("Scan", since=8)
 def batched_scan(n: NodeContext) -> list[Value]:
     """Values of a batch, one after the other: its axis is the first, the scanned one the second.
 

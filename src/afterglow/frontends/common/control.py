@@ -1,0 +1,363 @@
+"""Branches and loops, with the operands and attributes of ONNX's If and Loop.
+
+A body becomes a function of its own where that can be: where its results have the same types each
+time. Otherwise it is imported in place, once an iteration, and then the condition and the number of
+iterations must be known when importing. If they are not, or there are many iterations, the host
+drives the body while the model runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import count
+
+import numpy as np
+
+from afterglow.frontends.base import NeedsValuesError
+from afterglow.frontends.common.growing_loops import LoopGrowth, steps_between
+from afterglow.frontends.definition.context import Imported, NodeContext
+from afterglow.frontends.definition.dialect import Results
+from afterglow.frontends.definition.driven import drive_branch, drive_loop, no_parts
+from afterglow.frontends.definition.problems import (
+    ChangesTypesError,
+    GrowsError,
+    NeedsInliningError,
+    Problem,
+    ProblemsError,
+)
+from afterglow.frontends.definition.symbolic import whole
+from afterglow.graph import Builder, Constant, Function, Subgraph, Value
+from afterglow.ops.control import If, Loop, Scan
+from afterglow.ops.elementwise import Add
+from afterglow.ops.indexing import Iota, ScatterND
+from afterglow.ops.linear_forms import Unknown
+from afterglow.ops.loop_bounds import Carried, LoopFacts, deciding_values, runs_to_limit
+from afterglow.ops.movement import Concat, Expand, Reshape
+from afterglow.support.errors import AfterglowError, CompileError, ModelError, UnsupportedError
+from afterglow.types import TensorType
+from afterglow.types.dtype import i64, string
+from afterglow.types.extent import larger_extent, largest
+
+MOST_UNROLLED = 2048
+"""Nodes into which a loop is unrolled, at most: if it takes more, the host drives it."""
+
+MOST_INLINED = 256
+"""Nodes into which a loop with growing values is unrolled rather than made an op, at most."""
+
+MOST_ROW_BYTES = 2**26
+"""What a loop that ends when it likes may stack at most: if it is more, the host drives it."""
+
+MOST_NUMBERED = 2**17
+"""Iterations whose numbers are a tensor; more are counted when the loop runs, if they can be."""
+
+_UNLIMITED = np.iinfo(np.int64).max
+
+
+def choice(n: NodeContext) -> Results:
+    """One branch, if the condition is known; else an op with both as functions."""
+    condition = _scalar(n, n[0])
+    if n.is_driven:
+        return drive_branch(n, "then_branch" if n.value_of(condition) else "else_branch")
+    known = n.value_if_known(condition)
+    if known is None:
+        try:
+            with n.graph.session.attempt():
+                return _two_branches(n, condition)
+        except NeedsInliningError:
+            known = n.value_of(condition)
+    return n.inline("then_branch" if known else "else_branch")
+
+
+def _two_branches(n: NodeContext, condition: Value) -> tuple[Value, ...]:
+    (then_branch, then_captured), (else_branch, else_captured) = _branches(n)
+    if _output_types(then_branch.function) != _output_types(else_branch.function):
+        raise NeedsInliningError("the branches return different types")
+    captured = list(dict.fromkeys([*then_captured, *else_captured]))
+    _take_inputs(then_branch.function, then_captured, captured)
+    _take_inputs(else_branch.function, else_captured, captured)
+    return n.emit_all(If(then_branch, else_branch), condition, *captured)
+
+
+def _branches(n: NodeContext) -> list[tuple[Subgraph, list[Value]]]:
+    """Both branches, or why there are not both.
+
+    Where a model has a branch for each shape, types and shapes in one of them may not fit together:
+    then the condition must be known. Each is imported once, as there are branches in branches.
+    """
+    found: list[tuple[Subgraph, list[Value]]] = []
+    problems: list[Problem] = []
+    failed = 0
+    for name in ("then_branch", "else_branch"):
+        try:
+            found.append(n.body(name, ()))
+        except ProblemsError as error:
+            problems.extend(error.problems)
+            failed += 1
+        except (NeedsInliningError, NeedsValuesError):
+            if not failed:
+                raise
+    if failed == 2 or not all(isinstance(problem.error, CompileError) for problem in problems):
+        raise ProblemsError(problems)
+    if failed:
+        raise NeedsInliningError("only one of the branches fits")
+    return found
+
+
+def _take_inputs(function: Function, own: Sequence[Value], captured: Sequence[Value]) -> None:
+    """Let a function that takes its `own` outer values take all the captured ones."""
+    placeholders = dict(zip(own, function.inputs, strict=True))
+    for value in captured:
+        if value not in placeholders:
+            placeholders[value] = function.input(value.name, value.type)
+    function.inputs = [placeholders[value] for value in captured]
+
+
+def _output_types(function: Function) -> list[TensorType]:
+    return [output.value.type for output in function.outputs]
+
+
+def _scalar(n: NodeContext, value: Value) -> Value:
+    if value.type.shape == ():
+        return value
+    if value.type.size != 1:
+        raise ModelError(f"a single element is needed, got {value.type}")
+    return n.emit(Reshape(()), value)
+
+
+def loop(n: NodeContext) -> Results:
+    """An op with the body as a function if it can be; else the body, over and over."""
+    limit, condition = n.get(0), n.get(1)
+    limit = n.constant(np.array(_UNLIMITED)) if limit is None else _scalar(n, limit)
+    condition = n.constant(np.array(True)) if condition is None else _scalar(n, condition)
+    carried = n.operands[2:]
+    if n.is_driven:
+        return drive_loop(n, limit, condition, carried)
+    tensors = [value for value in carried if isinstance(value, Value)]
+    body, changing = n.graph_attribute("body"), n.graph.session.changing
+    if len(tensors) == len(carried) and id(body) not in changing:
+        try:
+            return _loop_as_function(n, limit, condition, tensors)
+        except NeedsInliningError as error:
+            n.graph.session.refused[id(n.proto)] = error.what
+            if isinstance(error, ChangesTypesError):
+                changing[id(body)] = body
+    try:
+        return _loop_in_place(n, limit, condition, carried)
+    except NeedsInliningError as error:
+        raise ChangesTypesError(error.what) if id(body) in changing else error from None
+
+
+def _loop_as_function(
+    n: NodeContext, limit: Value, condition: Value, carried: Sequence[Value]
+) -> tuple[Value, ...]:
+    """An op with the body as a function, which may make carried values longer each time."""
+    try:
+        with n.graph.session.attempt():
+            return _loop_as_op(n, limit, condition, carried)
+    except GrowsError as error:
+        most = _most_trips(n, limit)
+        if most is None:
+            raise ChangesTypesError(
+                "values that it carries grow, and nothing bounds how often it runs"
+            ) from None
+        if error.is_counted and most * len(n.graph_attribute("body").node) <= MOST_INLINED:
+            raise
+        types = [value.type for value in carried]
+        growth = LoopGrowth.of(error.steps, types, most, f"{n.builder.name}.iteration")
+        try:
+            with n.graph.session.attempt():
+                return _loop_as_op(n, limit, condition, carried, growth)
+        except NeedsInliningError:
+            raise
+        except AfterglowError as problem:  # an op that takes no ranged extents, for instance
+            first = problem.problems[0].error if isinstance(problem, ProblemsError) else problem
+            raise ChangesTypesError(f"values that it carries grow: {first.what}") from None
+
+
+def _loop_as_op(
+    n: NodeContext,
+    limit: Value,
+    condition: Value,
+    carried: Sequence[Value],
+    growth: LoopGrowth | None = None,
+) -> tuple[Value, ...]:
+    types = [value.type for value in carried] if growth is None else growth.types(growth.iteration)
+    goes_on = n.constant(np.array(True))  # as the body sees it: else it would not run
+    body, captured = n.body("body", (TensorType(i64, ()), goes_on, *types))
+    function = body.function
+    returned = _output_types(function)[1:]
+    _check_count(len(returned), len(carried))
+    _check_carried(types, function, growth)
+    if growth is not None:
+        carried = growth.make_room(n, function, carried)
+    facts = _facts(n, function, limit, carried)
+    n.graph.session.end_loop(facts)
+    trips, stacks = None, len(returned) > len(carried)
+    if _is_true(function.outputs[0].value) or _only_limit_ends(n, facts, limit):
+        trips = _trips(n, limit, condition, must=stacks)
+        if growth is None and trips is not None and (largest(trips) <= MOST_NUMBERED or stacks):
+            return _counted(n, body, trips, carried, captured)
+    if stacks and trips is None:
+        ends = (condition, *deciding_values(facts))
+        if all(map(n.graph.known.is_known, ends)) or not n.wants(len(returned)):
+            raise NeedsInliningError("the number of iterations depends on what they compute")
+    iteration = 0 if growth is None else growth.iteration
+    first = _with_rows(n, function, limit, carried) if stacks else carried
+    op = Loop(body, len(first), iteration)
+    results = n.emit_all(op, limit, condition, *first, *captured)
+    return results if growth is None else growth.results(n, results, trips)
+
+
+def _check_carried(types: Sequence[TensorType], body: Function, growth: LoopGrowth | None) -> None:
+    """Raise unless carried values keep their types, or grow as expected."""
+    returned = _output_types(body)[1 : 1 + len(types)]
+    if returned == list(types if growth is None else growth.types(growth.iteration + 1)):
+        return
+    steps = steps_between(types, returned) if growth is None else None
+    if steps is not None:
+        raise GrowsError(steps, is_counted=_is_true(body.outputs[0].value))
+    raise ChangesTypesError("carried values change their types")
+
+
+def _most_trips(n: NodeContext, limit: Value) -> int | None:
+    """How often a loop runs at most; None if its limit does not tell."""
+    ranged = n.graph.known.symbols_of(limit)
+    most = n.value_if_known(limit) if ranged is None else np.array(largest(whole(ranged.item())))
+    return None if most is None or most == _UNLIMITED else max(0, int(most))
+
+
+def _facts(n: NodeContext, function: Function, limit: Value, carried: Sequence[Value]) -> LoopFacts:
+    """What a loop tells about the integers in its body."""
+    most = _most_trips(n, limit)
+    trips = math.inf if most is None else most
+    iteration, *inside = function.inputs[: 1 + len(carried)]
+    goes_on, *after = (output.value for output in function.outputs[: 1 + len(carried)])
+    pairs = [Carried(*each) for each in zip(inside, carried, after, strict=True)]
+    return LoopFacts(function, iteration, trips, pairs, goes_on)
+
+
+def _only_limit_ends(n: NodeContext, facts: LoopFacts, limit: Value) -> bool:
+    """Whether what the body returns to go on is never false before its limit is reached."""
+    known = n.graph.known
+    trips = known.symbols_of(limit)  # of a number, the condition is known where it counts
+
+    def first(unknown: Unknown) -> int | None:
+        elements = known.elements(unknown[0])
+        return None if elements is None else whole(elements.reshape(-1)[unknown[1]])
+
+    return trips is not None and runs_to_limit(
+        n.graph.session.forms, facts, whole(trips.item()), first
+    )
+
+
+def _check_count(returned: int, carried: int) -> None:
+    if returned < carried:
+        raise ModelError(f"body returns {returned} values, but {carried} are carried")
+
+
+def _is_true(value: Value) -> bool:
+    return isinstance(value, Constant) and bool(value.data)
+
+
+def _trips(n: NodeContext, limit: Value, condition: Value, *, must: bool) -> int | None:
+    """The number of iterations of a loop that only its limit ends, if it is known."""
+    read = n.value_of if must else n.value_if_known
+    ranged = n.graph.known.symbols_of(limit)
+    if ranged is not None and n.value_if_known(condition):
+        return larger_extent(0, whole(ranged.item()))
+    most, begins = read(limit), read(condition)
+    if most is None or begins is None:
+        return None
+    if begins and most == _UNLIMITED:
+        raise ModelError("the loop never ends: it has no limit, and its condition always holds")
+    return max(0, int(most)) if begins else 0
+
+
+def _counted(
+    n: NodeContext, body: Subgraph, trips: int, carried: Sequence[Value], captured: Sequence[Value]
+) -> tuple[Value, ...]:
+    """A loop with a fixed number of iterations scans their numbers."""
+    function = body.function
+    function.outputs = function.outputs[1:]
+    iteration, *inputs = function.inputs
+    function.inputs = [*inputs[: len(carried)], iteration, *inputs[len(carried) :]]
+    numbers = n.emit(Iota((trips,), 0, i64))
+    results = n.emit_all(Scan(body, trips, len(carried), 1), *carried, numbers, *captured)
+    return (*results, n.integers_of((trips,), (1,)))
+
+
+def _with_rows(
+    n: NodeContext, body: Function, limit: Value, carried: Sequence[Value]
+) -> tuple[Value, ...]:
+    """A loop that ends when it likes carries all rows that there may be, and their number."""
+    parts = _output_types(body)[1 + len(carried) :]
+    ranged = n.graph.known.symbols_of(limit)
+    most = max(0, int(n.value_of(limit)) if ranged is None else largest(whole(ranged.item())))
+    if most * sum(type.nbytes for type in parts) > MOST_ROW_BYTES or any(
+        type.dtype is string for type in parts
+    ):
+        raise NeedsInliningError("there may be too many rows to stack")
+    _write_rows(body, len(carried), most)
+    zeros = [n.constant(np.zeros((), type.dtype.numpy)) for type in parts]
+    rows = [
+        n.emit(Expand((most, *type.shape)), zero) for type, zero in zip(parts, zeros, strict=True)
+    ]
+    return (*carried, *rows, n.constant(np.zeros(1, np.int64)))
+
+
+def _write_rows(function: Function, carried: int, most: int) -> None:
+    """Let a body carry rows, into which it writes what it returns to be stacked, and count them."""
+    b, iteration = Builder(function), function.inputs[0]
+    before, captured = function.inputs[: 1 + carried], function.inputs[1 + carried :]
+    kept, stacked = function.outputs[: 1 + carried], function.outputs[1 + carried :]
+    function.inputs, function.outputs = [*before], [*kept]
+    place = b.emit(Reshape((1, 1)), iteration)
+    for output in stacked:
+        type = output.value.type
+        rows = function.input(output.name, type.with_shape((most, *type.shape)))
+        row = b.emit(Reshape((1, *type.shape)), output.value)
+        function.output(output.name, b.emit(ScatterND(), rows, place, row))
+    function.input("count", TensorType(i64, (1,)))
+    one = b.constant(np.ones(1, np.int64), "one")
+    function.output("\0count", b.emit(Add(), b.emit(Reshape((1,)), iteration), one))
+    function.inputs.extend(captured)
+
+
+def _loop_in_place(
+    n: NodeContext, limit: Value, condition: Value, carried: Sequence[Imported | None]
+) -> list[Imported | None]:
+    """Import the body once an iteration, as long as the condition is known to hold."""
+    most, goes_on = int(n.value_of(limit)), n.constant(np.array(True))
+    before = n.graph.session.expanded
+    parts: list[list[Value]] = []
+    for iteration in count():
+        if iteration >= most or not n.value_of(condition):
+            break
+        if max(iteration, n.graph.session.expanded - before) > MOST_UNROLLED:
+            raise NeedsInliningError("the loop unrolls into too many nodes")
+        number = n.constant(np.array(iteration))
+        prefix = f"{n.builder.name}.{iteration}."
+        results = n.inline("body", (number, goes_on, *carried), prefix)
+        _check_count(len(results) - 1, len(carried))
+        first, *rest = results
+        condition = _scalar(n, _tensor(first))
+        carried = rest[: len(carried)]
+        parts.append([_tensor(value) for value in rest[len(carried) :]])
+    number = n.constant(np.array([len(parts)]))
+    if not parts:
+        declared = n.graph_attribute("body").output[1 + len(carried) :]
+        return [*carried, *(n.constant(no_parts(info)) for info in declared), number]
+    stacked = [_stack(n, list(column)) for column in zip(*parts, strict=True)]
+    return [*carried, *stacked, number]
+
+
+def _tensor(value: Imported | None) -> Value:
+    if not isinstance(value, Value):
+        raise UnsupportedError("the condition and what is stacked must be tensors")
+    return value
+
+
+def _stack(n: NodeContext, parts: Sequence[Value]) -> Value:
+    rows = [n.emit(Reshape((1, *part.type.shape)), part) for part in parts]
+    return n.emit(Concat(0), *rows)
