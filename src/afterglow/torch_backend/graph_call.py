@@ -14,7 +14,7 @@ from afterglow.frontends.torch.tensors import array_of, tensor_of
 from afterglow.frontends.torch.traced import Returned, TracedGraph, trace_source
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.version import Version
-from afterglow.support.errors import AfterglowError, warn
+from afterglow.support.errors import AfterglowError, UnsupportedError, warn
 from afterglow.torch_backend.bounds import Bounds
 from afterglow.torch_backend.weights import Weights
 
@@ -50,6 +50,7 @@ class GraphCall:
     def _build(self, args: Sequence[Any]) -> list[Any]:
         options = {"threads": torch.get_num_threads(), **self.options}
         try:
+            _check_devices(args)
             self.weights = Weights({number: args[number] for number in self.fixed})
             traced = trace_source(self.graph.graph, self.weights.tensors)
             self.run = CompiledCall(traced, options, is_random=_is_random(self.graph.graph))
@@ -64,6 +65,13 @@ class GraphCall:
         with torch.no_grad():
             results = fx.Interpreter(self.graph).run(*args)
         return [results] if isinstance(results, torch.Tensor) else list(results)
+
+
+def _check_devices(args: Sequence[Any]) -> None:
+    """Refuse tensors elsewhere: so would be the results."""
+    for each in args:
+        if isinstance(each, torch.Tensor) and not each.is_cpu:
+            raise UnsupportedError(f"a tensor is on the device '{each.device}', not on the CPU")
 
 
 class CompiledCall:
