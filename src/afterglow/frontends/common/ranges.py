@@ -31,19 +31,23 @@ def value_range(n: NodeContext) -> Value:
     start, limit, delta = n.known_bound(0), n.known_bound(1), n.known_number(2)
     if delta == 0 or not all(map(math.isfinite, (start, limit, delta))):
         raise ModelError(f"a range from {start} to {limit} has no step {delta}")
-    count, dtype = _count(start, limit, delta), n[0].type.dtype
+    return ramp(n, start, delta, range_count(start, limit, delta), n[0].type.dtype)
+
+
+def ramp(n: NodeContext, start: Any, step: Any, count: int, dtype: DType) -> Value:
+    """So many numbers at equal distances."""
     if not is_ranged(count) and not is_ranged(start) and count <= MOST_STORED:
-        return n.constant((start + np.arange(count) * delta).astype(dtype.numpy))
+        return n.constant((start + np.arange(count) * step).astype(dtype.numpy))
     wide = f64 if dtype.is_float else i64
     steps = n.emit(Iota((count,), 0, wide))
-    if delta != 1:
-        steps = n.emit(Mul(), steps, n.constant(np.array(delta, wide.numpy)))
+    if step != 1:
+        steps = n.emit(Mul(), steps, n.constant(np.array(step, wide.numpy)))
     if is_ranged(start) or start:
         steps = n.emit(Add(), steps, _first(n, start, wide))
     return as_dtype(n, steps, dtype)
 
 
-def _count(start: Any, limit: Any, delta: Any) -> int:
+def range_count(start: Any, limit: Any, delta: Any) -> int:
     """The number of elements of a range."""
     if not is_ranged(start) and not is_ranged(limit):
         return int(max(math.ceil((limit - start) / delta), 0))

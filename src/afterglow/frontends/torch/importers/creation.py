@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.common.movement import counts, expanded, integer_constant
+from afterglow.frontends.common.ranges import ramp, range_count
 from afterglow.frontends.torch.importers.elementwise import name_of
 from afterglow.frontends.torch.importers.operands import number, operand
 from afterglow.frontends.torch.node import TorchNode
@@ -17,13 +17,10 @@ from afterglow.graph import Value
 from afterglow.ops import elementwise as e
 from afterglow.ops.indexing import Iota
 from afterglow.ops.power import Pow
-from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.errors import ModelError
 from afterglow.types import DType
 from afterglow.types.dtype import f32, f64, i64
-from afterglow.types.extent import is_ranged, larger_extent
-
-MOST_STORED = 2**17
-"""Elements that are stored as a constant; more are computed when the model runs."""
+from afterglow.types.extent import is_ranged
 
 _NUMBERS = {"zeros": 0, "ones": 1, "empty": 0}
 
@@ -94,46 +91,19 @@ def arange(n: TorchNode) -> Value:
     step = n.scalar("step") if n.argument("step") is not None else 1
     if step == 0:
         raise ModelError("a range has no step of 0")
-    dtype = n.result_type()
-    return _ramp(n, start, step, _count(start, end, step), dtype)
+    return ramp(n, start, step, range_count(start, end, step), n.result_type())
 
 
 @aten("iota", namespace="prims")
 def prims_iota(n: TorchNode) -> Value:
     """So many numbers."""
-    return _ramp(n, n.size("start"), n.scalar("step"), n.size("length"), n.result_type())
+    return ramp(n, n.size("start"), n.scalar("step"), n.size("length"), n.result_type())
 
 
 def _bound(n: TorchNode, name: str) -> Any:
     """A number that may be a ranged extent."""
     given = n.argument(name)
     return n.size(name) if isinstance(given, Value) and given.type.dtype is i64 else n.scalar(name)
-
-
-def _count(start: Any, end: Any, step: Any) -> int:
-    if not is_ranged(start) and not is_ranged(end):
-        return int(max(math.ceil((end - start) / step), 0))
-    if step != int(step):
-        raise UnsupportedError("a range of a dynamic length must have a whole step")
-    span, size = (end - start, int(step)) if step > 0 else (start - end, int(-step))
-    return larger_extent(0, (span + size - 1) // size)
-
-
-def _ramp(n: TorchNode, start: Any, step: Any, count: int, dtype: DType) -> Value:
-    """So many numbers at equal distances."""
-    if not is_ranged(count) and not is_ranged(start) and count <= MOST_STORED:
-        return n.constant((start + np.arange(count) * step).astype(dtype.numpy))
-    wide = f64 if dtype.is_float else i64
-    ramp = n.emit(Iota((count,), 0, wide))
-    if step != 1:
-        ramp = n.emit(e.Mul(), ramp, number(n, step, wide))
-    if is_ranged(start) or start:
-        ramp = n.emit(e.Add(), ramp, as_dtype(n, _number(n, start, wide), wide))
-    return as_dtype(n, ramp, dtype)
-
-
-def _number(n: TorchNode, value: Any, dtype: DType) -> Value:
-    return integer_constant(n, value) if is_ranged(value) else number(n, value, dtype)
 
 
 @aten("linspace", "linspace.Tensor_Tensor", "linspace.Tensor_Scalar", "linspace.Scalar_Tensor")
