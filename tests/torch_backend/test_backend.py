@@ -165,3 +165,50 @@ def test_a_call_that_turns_out_to_be_refused_is_said_with_its_name_and_place():
 def test_an_unknown_option_is_refused():
     with pytest.raises(Exception, match="the backend 'afterglow' has no option 'speed'"):
         compiled(lambda x: x + 1, speed="most")(torch.ones(2))
+
+
+def test_results_lie_in_memory_as_pytorchs_do():
+    convolution = nn.Conv2d(2, 3, 3).to(memory_format=torch.channels_last)
+
+    def model(x, y):
+        return convolution(x), y.t() + 1, y.t()[None] * 2
+
+    x = torch.randn(2, 2, 4, 4).to(memory_format=torch.channels_last)
+    with torch.no_grad(), _Silent():
+        ours, own = compiled(model, dims={})(x, torch.randn(3, 4)), model(x, torch.randn(3, 4))
+    assert [each.stride() for each in ours] == [each.stride() for each in own]
+    torch.testing.assert_close(ours[0], own[0])
+
+
+def test_weights_of_inference_mode_and_those_not_in_order_are_watched():
+    x = torch.randn(2, 300)
+    with torch.inference_mode(), _Silent():
+        net = nn.Linear(300, 4).eval()
+        net.weight = nn.Parameter(torch.randn(300, 4).t(), requires_grad=False)
+        ours = compiled(net)
+        torch.testing.assert_close(ours(x), net(x))
+        net.weight.mul_(2)
+        torch.testing.assert_close(ours(x), net(x))
+        net.bias[0] = 50
+        torch.testing.assert_close(ours(x), net(x))
+
+
+def test_weights_without_elements_leave_a_graph_to_pytorch():
+    net = nn.Linear(3, 3, device="meta").eval()
+    with torch.no_grad(), pytest.warns(AfterglowWarning, match="on the device 'meta'"):
+        assert compiled(net)(torch.randn(2, 3, device="meta")).is_meta
+
+
+def test_random_numbers_differ_between_graphs_and_follow_pytorchs_seed():
+    def model(x):
+        first = torch.rand(3)
+        torch._dynamo.graph_break()
+        return first, torch.rand(3), x
+
+    ours = compiled(model)
+    torch.manual_seed(4)
+    first, second, _ = ours(1)
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, ours(1)[0])
+    torch.manual_seed(4)
+    torch.testing.assert_close(ours(1)[:2], (first, second))

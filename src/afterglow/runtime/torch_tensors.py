@@ -28,7 +28,9 @@ def array_of(tensor: Any) -> Array:
 
     Those of a type that NumPy has not are of a type of `ml_dtypes`.
     """
-    plain = tensor.detach().resolve_conj().resolve_neg().cpu()
+    plain = tensor.detach()
+    if not plain.is_cpu or plain.is_conj() or plain.is_neg():
+        plain = plain.resolve_conj().resolve_neg().cpu()
     try:
         array: Array = plain.numpy()
     except TypeError:

@@ -26,11 +26,12 @@ from afterglow.frontends.definition.model import (
 )
 from afterglow.frontends.torch.calls import Calls
 from afterglow.frontends.torch.dims import DimNames
+from afterglow.frontends.torch.elements import element_type
 from afterglow.frontends.torch.node import RESULTS
 from afterglow.frontends.torch.registry import TORCH
 from afterglow.frontends.torch.tensors import array_of
 from afterglow.frontends.torch.translate import declared_type
-from afterglow.types.dtype import i64
+from afterglow.types.dtype import DType, i64
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,15 @@ class TracedGraph:
 class Returned:
     """Something that a graph returns: an output, else a placeholder, else a constant.
 
-    A size is returned as a Python integer.
+    A size is returned as a Python integer. The axes of an output are in the order in which they
+    lie in the memory of PyTorch's tensor: those of the tensor are at `axes` of the output.
     """
 
     output: int | None = None
     placeholder: int | None = None
     constant: Any = None
     is_size: bool = False
+    axes: tuple[int, ...] | None = None
 
 
 def trace_source(graph: fx.Graph, tensors: Mapping[int, torch.Tensor]) -> TracedGraph:
@@ -74,6 +77,7 @@ class _Tracer:
         self.taken: list[tuple[int, str]] = []
         self.inputs: list[ValueDef] = []
         self.constants: list[TensorDef] = []
+        self.permutations: list[tuple[str, fx.Node, tuple[int, ...]]] = []
 
     def run(self) -> TracedGraph:
         sizes = self._add_placeholders()
@@ -82,6 +86,7 @@ class _Tracer:
         returned, outputs = self._returned((results,) if isinstance(results, fx.Node) else results)
         self.translation.nodes.extend(sizes)
         self.translation.add_calls()
+        self._add_permutations()
         definition = GraphDef(
             "main",
             tuple(self.translation.nodes),
@@ -129,12 +134,51 @@ class _Tracer:
             elif result in numbers:
                 returned.append(Returned(placeholder=numbers[result]))
             else:
-                is_size = isinstance(result.meta.get("val"), torch.SymInt)
-                returned.append(Returned(output=len(outputs), is_size=is_size))
                 name = f"out_{len(outputs)}"
-                self.translation.return_as(name, result)
+                returned.append(self._output(len(outputs), name, result))
                 outputs.append(ValueDef(name))
         return returned, outputs
+
+    def _output(self, number: int, name: str, result: fx.Node) -> Returned:
+        value = result.meta.get("val")
+        order = _memory_order(value) if isinstance(value, torch.Tensor) else None
+        if order is None:
+            self.translation.return_as(name, result)
+            return Returned(output=number, is_size=isinstance(value, torch.SymInt))
+        self.permutations.append((name, result, order))
+        return Returned(output=number, axes=tuple(map(order.index, range(len(order)))))
+
+    def _add_permutations(self) -> None:
+        for name, result, order in self.permutations:
+            source, dtype = self.translation.name_of(result), element_type(result.meta["val"].dtype)
+            self.translation.nodes.append(_permutation(name, source, order, dtype))
+
+
+def _memory_order(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """The axes of a tensor as they lie in its memory; None if that is their order, or unknown."""
+    strides, extents = (
+        [_hint(size) for size in sizes] for sizes in (tensor.stride(), tensor.shape)
+    )
+    if 0 in strides or 0 in extents:
+        return None
+    order = sorted(range(tensor.ndim), key=lambda axis: (-strides[axis], extents[axis] == 1))
+    moved = [axis for axis in order if extents[axis] != 1]
+    return None if moved == sorted(moved) else tuple(order)
+
+
+def _hint(size: int | torch.SymInt) -> int:
+    """A size as it was when the graph was traced; 0 if it was not known."""
+    return (size.node.hint or 0) if isinstance(size, torch.SymInt) else size
+
+
+def _permutation(name: str, source: str, order: tuple[int, ...], dtype: DType) -> NodeDef:
+    """A node that gives a tensor with its axes in another order."""
+    attributes = {
+        "self": AttributeDef(AttributeKind.STRING, "%0"),
+        "dims": AttributeDef(AttributeKind.INTS, order),
+        RESULTS: AttributeDef(AttributeKind.STRINGS, (dtype.name,)),
+    }
+    return NodeDef("permute.default", "aten", name, (source,), (name,), attributes)
 
 
 def _size_node(name: str, tensor: str, axis: int) -> NodeDef:
