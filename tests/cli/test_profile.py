@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import onnx
 import pytest
+from onnx.helper import make_graph, make_model, make_node, make_tensor_value_info
 
 from tests.cli.test_explain import DIGITS
 
@@ -30,3 +32,12 @@ def test_only_machine_code_is_profiled(command):
         """,
         *("profile", str(DIGITS), "--backend", "interpreter"),
     )
+
+
+def test_a_model_that_counts_its_runs_is_profiled(command, tmp_path):
+    drawn = make_node("RandomUniform", [], ["drawn"], shape=[4])
+    output = make_tensor_value_info("drawn", 1, [4])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    model = make_model(make_graph([drawn], "g", [], [output]), opset_imports=opsets)
+    onnx.save(model, tmp_path / "drawn.onnx")
+    assert command("profile", str(tmp_path / "drawn.onnx"), "--repeat", "2").status == 0

@@ -83,7 +83,8 @@ def _profile(request: Request, asked: dict[str, Any], clock: StageClock) -> list
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     clock("emit and run")
     loading = LoadOptions(options.threads or 1)
-    state = {port.name: feed.pop(port.name) for port in interface_of(program).states}
+    kept = [port.name for port in interface_of(program).states if port.name in feed]
+    state = {name: feed.pop(name) for name in kept}  # what the model itself keeps begins with zeros
     return profile(backend, program, list(feed.values()), loading, asked["repeat"], state)
 
 
