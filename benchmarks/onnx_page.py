@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import defs
 
-from afterglow.frontends.definition.frame import normal_domain, shown_domain
-from afterglow.frontends.onnx.registry import ONNX
+from afterglow.frontends.onnx.registry import ONNX, normal_domain, shown_domain
 from afterglow.frontends.onnx.schema import has_function
 from afterglow.testing import onnx_suite
 from benchmarks.onnx_placement import Placement

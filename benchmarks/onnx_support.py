@@ -21,7 +21,7 @@ import onnx
 from onnx import defs
 
 from afterglow import onnx_backend
-from afterglow.frontends.definition.frame import normal_domain
+from afterglow.frontends.onnx.registry import normal_domain
 from afterglow.testing import onnx_suite
 from benchmarks import onnx_page
 from benchmarks.onnx_placement import Placement, placement

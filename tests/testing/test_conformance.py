@@ -12,6 +12,7 @@ from afterglow.driver.cache import is_cacheable
 from afterglow.driver.options import Options
 from afterglow.instr import KernelPlan, OpInstr, Stack
 from afterglow.ops.elementwise import Add
+from afterglow.support import plugins
 from afterglow.support.errors import UnsupportedError
 from afterglow.testing import BackendConformance, install
 from afterglow.testing.cases.case import case, f32
@@ -41,7 +42,8 @@ class CompleteKit(Kit):
 
 
 @pytest.fixture(autouse=True)
-def backend() -> None:
+def backend(monkeypatch) -> None:
+    monkeypatch.setattr(plugins, "_ADDED", {})
     install(Factory("only-additions", primitives_only=False))
 
 
@@ -64,9 +66,9 @@ def test_a_missing_kernel_is_a_failure_of_a_complete_backend() -> None:
 
 
 def test_a_backend_that_differs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Add, "evaluate", lambda self, lhs, rhs: lhs - rhs)
-    wanted = ADD.wanted()
-    monkeypatch.undo()
+    with monkeypatch.context() as changed:
+        changed.setattr(Add, "evaluate", lambda self, lhs, rhs: lhs - rhs)
+        wanted = ADD.wanted()
     monkeypatch.setattr(type(ADD), "wanted", lambda self: wanted)
     with pytest.raises(AssertionError):
         Kit().test_op(ADD)

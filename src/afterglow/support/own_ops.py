@@ -22,7 +22,7 @@ _BOUND: dict[tuple[str, str, str], Any] = {}
 _TOLD: set[str] = set()
 """Ops of which users have been told that the host runs them."""
 _FILES: list[Path] = []
-"""The files that `--ops` has given."""
+"""The files that `--ops` of the command has given."""
 
 
 def add_own_op(mnemonic: str, cls: Any, digest: str, bindings: Iterable[tuple[str, str]]) -> None:
@@ -71,6 +71,7 @@ def own_ops_digest() -> str:
 
 def declare_ops(paths: Sequence[str]) -> None:
     """Run Python files that declare ops, as `--ops` of the command line does."""
+    _FILES.clear()
     for path in paths:
         _declare(Path(path))
         _FILES.append(Path(path).absolute())
