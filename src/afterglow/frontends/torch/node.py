@@ -93,10 +93,16 @@ class TorchNode(NodeContext):
 
     def _number(self, found: Any, name: str) -> Any:
         if isinstance(found, str):
-            return float(found) if not found.lstrip("-").isdigit() else int(found)
+            return self._read_number(found, name)
         if found is None:
             raise ModelError(f"argument {name!r} is missing")
         return found
+
+    def _read_number(self, text: str, name: str) -> Any:
+        try:
+            return int(text) if text.lstrip("-").isdigit() else float(text)
+        except ValueError:
+            raise UnsupportedError(f"argument {name!r} is the complex number {text}") from None
 
     def flag(self, name: str) -> bool:
         """A truth value; False if it is not given."""
