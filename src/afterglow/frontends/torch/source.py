@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 from afterglow.frontends.base import FileDigests, KeptState
 from afterglow.frontends.content import Content
 from afterglow.frontends.definition.defined import DefinedSource
+from afterglow.frontends.torch.archive import check_archive, plain_tensors
 from afterglow.frontends.torch.decompositions import decompositions
 from afterglow.frontends.torch.translate import translate_program
 from afterglow.support.digest import digest_of_bytes
@@ -85,9 +86,10 @@ def _read(content: Content) -> ExportedProgram:
     file = io.BytesIO(content.data)
     if not zipfile.is_zipfile(file):
         raise ModelError("the program is damaged: its archive does not end as it should")
+    check_archive(content.data)
     file.seek(0)
     try:
-        with _quiet():
+        with _quiet(), plain_tensors():
             return torch.export.load(file)
     except Exception as error:  # PyTorch reads damaged files with any
         raise ModelError(
