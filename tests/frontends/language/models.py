@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from afterglow.types import Array
+
+Rows: TypeAlias = Callable[[Array], Array]
 
 WIDTH, HEADS, KV_HEADS, HIDDEN, LAYERS, CONTEXT = 64, 4, 2, 96, 2, 64
 PIECES = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
@@ -77,16 +79,19 @@ def quantized(weights: Mapping[str, Array], store: Callable[[Array], Any]) -> di
     return {name: store(w) if w.ndim == 2 else w for name, w in weights.items()}
 
 
-def llama_logits(weights: Mapping[str, Array], tokens: list[int]) -> Array:
-    """The logits after each token of a sequence."""
+def llama_logits(
+    weights: Mapping[str, Array], tokens: list[int], seen: Rows = lambda rows: rows
+) -> Array:
+    """The logits after each token of a sequence; `seen` is what products make of their rows."""
     x = weights["token_embd.weight"][tokens]
     for number in range(LAYERS):
-        x = _layer(x, {k.split(".")[2]: w for k, w in weights.items() if f"blk.{number}." in k})
-    return _norm(x, weights["output_norm.weight"]) @ weights["output.weight"].T
+        own = {k.split(".")[2]: w for k, w in weights.items() if f"blk.{number}." in k}
+        x = _layer(x, own, seen)
+    return seen(_norm(x, weights["output_norm.weight"])) @ weights["output.weight"].T
 
 
-def _layer(x: Array, w: Mapping[str, Array]) -> Array:
-    h = _norm(x, w["attn_norm"])
+def _layer(x: Array, w: Mapping[str, Array], seen: Rows) -> Array:
+    h = seen(_norm(x, w["attn_norm"]))
     q, k = (_turned(h @ w[name].T) for name in ("attn_q", "attn_k"))
     v = (h @ w["attn_v"].T).reshape(len(x), KV_HEADS, -1)
     k, v = (each.repeat(HEADS // KV_HEADS, 1) for each in (k, v))
@@ -94,10 +99,10 @@ def _layer(x: Array, w: Mapping[str, Array]) -> Array:
     scores = np.where(np.tri(len(x), dtype=bool), scores, -np.inf)
     e = np.exp(scores - scores.max(-1, keepdims=True))
     mixed = np.einsum("hqk,khd->qhd", e / e.sum(-1, keepdims=True), v).reshape(len(x), -1)
-    x = x + mixed @ w["attn_output"].T
-    h = _norm(x, w["ffn_norm"])
+    x = x + seen(mixed) @ w["attn_output"].T
+    h = seen(_norm(x, w["ffn_norm"]))
     gate = h @ w["ffn_gate"].T
-    return x + (gate / (1 + np.exp(-gate)) * (h @ w["ffn_up"].T)) @ w["ffn_down"].T
+    return x + seen(gate / (1 + np.exp(-gate)) * (h @ w["ffn_up"].T)) @ w["ffn_down"].T
 
 
 def _norm(x: Array, weight: Array) -> Array:

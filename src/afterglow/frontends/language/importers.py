@@ -17,7 +17,7 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.normalization import RMSNorm
 from afterglow.ops.rotary import Rotary
-from afterglow.ops.stored import StoredGather, StoredMatMul
+from afterglow.ops.stored import Activations, StoredGather, StoredMatMul
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
 
@@ -28,17 +28,20 @@ def embed(n: NodeContext) -> Value:
     if len(n) == 2:
         rows = n.emit(Gather(0), n[1], n[0])
         return rows if rows.type.dtype is f32 else n.emit(Cast(f32), rows)
-    op = StoredGather(n.integer("block"))
-    return n.emit(op, n[0], n[1], n[2])
+    op = StoredGather(n.integer("block"), n.integer("bits"))
+    return n.emit(op, n[0], n[1], n[2], None, n.get(3))
 
 
 @language_op("linear")
 def linear(n: NodeContext) -> Value:
-    """Rows times the transpose of a matrix of floats, or of integers in blocks."""
+    """Rows times the transpose of a matrix of floats, or of integers in blocks.
+
+    As the engines of such files do, the latter multiply rows that are rounded to 8 bits.
+    """
     if len(n) == 2:
         return n.emit(MatMul(transpose_rhs=True), n[0], n[1])
-    op = StoredMatMul(n.integer("block"))
-    return n.emit(op, n[0], n[1], n[2])
+    op = StoredMatMul(n.integer("block"), n.integer("bits"), Activations.INT8)
+    return n.emit(op, n[0], n[1], n[2], None, n.get(3))
 
 
 @language_op("rms_norm")
