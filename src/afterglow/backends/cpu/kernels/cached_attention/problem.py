@@ -46,9 +46,9 @@ class CacheProblem:
     @staticmethod
     def of(step: OpInstr) -> CacheProblem:
         """The problem that a step computes."""
-        query, keys, values = (buffer.type.shape for buffer in step.required[:3])
+        (tokens, heads, width), keys, values = (b.type.shape for b in step.required[:3])
         assert isinstance(step.op, CachedAttention)
-        return CacheProblem(step, step.op, *query[:2], keys[1], query[2], values[3], keys[2])
+        return CacheProblem(step, step.op, tokens, heads, keys[1], width, values[3], keys[2])
 
     @property
     def group(self) -> int:
