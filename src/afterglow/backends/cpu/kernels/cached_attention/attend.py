@@ -124,6 +124,7 @@ def _write_runs(p: Phase, plan: RowPlan) -> None:
         end = smaller(start + plan.tokens, problem.tokens)
 
         def write_run(state: list[Value]) -> list[Value]:
+            """The run from a token on; the token behind it."""
             run = _run_from(p, places, state[0], end)
             many = run.count * (2 * plan.heads) >= plan.tile.lanes
             with e.when(many):
