@@ -11,8 +11,8 @@ import pytest
 import afterglow as ag
 from afterglow.frontends.caffe2.importers import CAFFE2
 from afterglow.support.errors import AfterglowError
+from tests.frontends.caffe2.cases import nchw, nhwc, run_onnx
 from tests.frontends.caffe2.nets import Net, Op, op
-from tests.frontends.caffe2.test_ops import nchw, nhwc, run_onnx
 
 rng = np.random.default_rng(1)
 X_SCALE, X_ZERO, Y_SCALE, Y_ZERO = 0.05, 120, 0.25, 100

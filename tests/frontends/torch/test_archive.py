@@ -62,6 +62,14 @@ def test_a_pickle_that_runs_code_does_not(file, tmp_path):  # noqa: F811
     assert not (tmp_path / "written").exists()
 
 
+def test_a_damaged_program_is_refused_without_a_traceback(file, caplog):  # noqa: F811
+    with pytest.raises(ag.ModelError, match="PyTorch cannot read the program"):
+        ag.compile(changed(file, **{"archive_version": b"x", "models/model.json": b"{}"}))
+    with pytest.raises(ag.ModelError, match="PyTorch cannot read the program"):
+        ag.compile(changed(file, **{"archive_format": b"x"}))
+    assert not caplog.records
+
+
 def test_sizes_are_arithmetic(tmp_path):
     class Net(torch.nn.Module):
         def forward(self, x):
