@@ -170,3 +170,11 @@ def test_bytes_without_a_scale_are_refused() -> None:
     with pytest.raises(AfterglowError) as caught:
         ag.compile(predict.binary(), shapes={"u": (2,)}, cache=False)
     assert caught.value.what == "there is no scale for input 0, 'u'"
+
+
+def test_zero_points_that_no_byte_can_be_are_refused() -> None:
+    weight = stored("u", np.zeros(2, np.uint8), 1.0, 300)
+    net = Net([weight, op("Int8Dequantize", ["u"])], [], ["y"])
+    with pytest.raises(AfterglowError) as caught:
+        ag.compile(net.binary(), cache=False)
+    assert caught.value.what == "the zero points of input 0 are (300,), it is u8[2]"

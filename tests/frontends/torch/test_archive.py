@@ -70,6 +70,17 @@ def test_a_damaged_program_is_refused_without_a_traceback(file, caplog):  # noqa
     assert not caplog.records
 
 
+@pytest.mark.parametrize(("offset", "value"), [(8, 1), (10, 8), (10, 14)])
+def test_entries_that_claim_to_be_encrypted_or_packed_are_refused(file, offset, value):  # noqa: F811
+    data = bytearray(file.read_bytes())
+    place = data.index(b"PK\1\2", data.index(b"model.json"))
+    while b"model.json" not in data[place : place + 100]:
+        place = data.index(b"PK\1\2", place + 4)
+    data[place + offset] = value
+    with pytest.raises(ag.ModelError, match="the program is damaged"):
+        ag.compile(bytes(data))
+
+
 def test_sizes_are_arithmetic(tmp_path):
     class Net(torch.nn.Module):
         def forward(self, x):

@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import io
 import json
+import lzma
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +30,11 @@ _NODES: tuple[type[ast.AST], ...] = (
     *(ast.UnaryOp, ast.USub, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow),
 )
 """What an expression may be made of: calls of named classes, and arithmetic."""
+_UNREADABLE = (
+    *(zipfile.BadZipFile, EOFError, OSError, ValueError),
+    *(RuntimeError, zlib.error, lzma.LZMAError),
+)
+"""What reading a damaged archive raises: `RuntimeError` if an entry is encrypted."""
 _FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 _HELP = "if you trust it, load it yourself, and give the program: torch.export.load(path)"
 
@@ -38,7 +45,7 @@ def check_archive(data: memoryview) -> None:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for entry in archive.infolist():
                 _check_entry(archive, entry)
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, RecursionError, NotImplementedError):
+    except _UNREADABLE:
         raise ModelError("the program is damaged: its archive cannot be read") from None
 
 
