@@ -273,8 +273,9 @@ class ChunkWords:
     lanes: int
     loaded: dict[tuple[int, int], Value]
 
-    def quad(self, number: int) -> list[Value]:
+    def quad(self, number: Index) -> list[Value]:
         """A quad, as words of four unsigned bytes: a vector for each one of a line."""
+        assert isinstance(number, int)  # how it is taken from words is known when code is made
         return [self._quad(number, v) for v in range(self.vectors)]
 
     def _quad(self, number: int, v: int) -> Value:

@@ -73,7 +73,7 @@ class _TileProduct:
         return self.prepared.panels
 
     @property
-    def work(self) -> float:
+    def work(self) -> int:
         """Multiplications and additions."""
         return 2 * self.rows * self.panels.rows * self.panels.depth
 
