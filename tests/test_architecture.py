@@ -65,6 +65,7 @@ DOORS = {
     "afterglow.runtime.native.machine": "LLVM, for features that the system lists under no name",
     "afterglow.support.plugins": "the metadata of packages, for names that are not our own",
     "afterglow.text.chat": "Jinja, which runs the chat templates of models",
+    "afterglow.text.tokenizer.tokenizer_json": "the package tokenizers, for a tokenizer.json",
     "afterglow.text.opening": "the compiler, for language models that are not saved ones",
     "afterglow.types.dtype": "ml_dtypes, for elements that NumPy has not",
 }

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from afterglow.types import Array
 
-WORDS, WIDTH, HEADS, SHARED, HEAD, INNER, BLOCK, LAYERS = 50, 64, 4, 2, 16, 96, 32, 2
+WORDS, WIDTH, HEADS, SHARED, HEAD, INNER, BLOCK, LAYERS = 50, 64, 4, 2, 16, 96, 32, 1
 PLACES = 160
 MICROSOFT = "com.microsoft"
 INT64, FLOAT = TensorProto.INT64, TensorProto.FLOAT

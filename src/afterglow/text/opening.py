@@ -7,16 +7,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from afterglow.driver.api import compile
 from afterglow.driver.load import load
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.load import is_saved_model
+from afterglow.runtime.text_files import TOKENIZER, folder_metadata
+from afterglow.runtime.text_metadata import TEXT, TextMetadata
 from afterglow.support.errors import UsageError
+from afterglow.support.regular_file import open_regular
 from afterglow.text.decoder import CachedDecoder, Decoder
 from afterglow.text.past import PastDecoder
 from afterglow.text.past_form import no_language_model
 from afterglow.text.sampling import is_count
 from afterglow.text.speculation import Drafter, ModelDrafter, NgramDrafter
+from afterglow.text.tokenizer.loading import load_tokenizer
+from afterglow.text.tokenizer.tokenizer_json import load_tokenizer_file
 from afterglow.text.tokens import Tokenizer
+
+MOST_BY_DEFAULT = 2048
+"""The context of models that were trained for more, or do not tell, unless one is chosen."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,12 @@ class Opening:
             if given is not None and not (is_count(given) and given > 0):
                 raise UsageError(f"{name} must be a whole number, 1 or more, got {given!r}")
 
+    @property
+    def dims(self) -> dict[str, Any]:
+        """The dimensions of a program with caches that are chosen."""
+        chosen = {"context": self.context, "sequences": self.sequences}
+        return {name: extent for name, extent in chosen.items() if extent is not None}
+
 
 @dataclass(frozen=True)
 class TextModel:
@@ -48,12 +63,39 @@ class TextModel:
 
 def open_text_model(model: Any, opening: Opening, tokenizer: Any = None) -> TextModel:
     """Open a language model with a tokenizer, its own if none is given."""
-    decoder = open_decoder(model, opening)
-    return TextModel(decoder, given_tokenizer(tokenizer))
+    given = given_tokenizer(tokenizer)
+    if isinstance(model, Decoder):
+        return TextModel(_checked(model, opening), given)
+    compiled = compiled_model(model, opening)
+    metadata = text_metadata(compiled, model)
+    return TextModel(
+        _checked(decoder_of(compiled, opening.sequences), opening),
+        given or load_tokenizer(metadata),
+        metadata.bos,
+        frozenset(metadata.eos),
+        metadata.chat_template or None,
+    )
+
+
+def text_metadata(compiled: CompiledModel, model: Any) -> TextMetadata:
+    """What a model says about texts: in what is attached to it, or in the files beside it."""
+    attached = getattr(compiled, "attachments", {}).get(TEXT)
+    return metadata_beside(model) if attached is None else TextMetadata.from_bytes(attached)
+
+
+def metadata_beside(model: Any) -> TextMetadata:
+    """What the files beside a model say about texts, if it is a file."""
+    if not isinstance(model, (str, Path)):
+        return TextMetadata()
+    folder = Path(model).resolve().parent
+    above = folder.name == "onnx" and not (folder / TOKENIZER).exists()
+    return folder_metadata(folder.parent if above else folder)
 
 
 def given_tokenizer(tokenizer: Any) -> Tokenizer | None:
-    """The tokenizer that was given, if one was."""
+    """The tokenizer that was given, if one was: itself, or its file."""
+    if isinstance(tokenizer, (str, Path)):
+        return load_tokenizer_file(tokenizer)
     if tokenizer is None or isinstance(tokenizer, Tokenizer):
         return tokenizer
     raise UsageError(
@@ -65,9 +107,12 @@ def given_tokenizer(tokenizer: Any) -> Tokenizer | None:
 def open_decoder(model: Any, opening: Opening) -> Decoder:
     """What runs a model: a path, a compiled model, or a decoder as it is."""
     if isinstance(model, Decoder):
-        decoder: Decoder = model
-    else:
-        decoder = decoder_of(compiled_model(model, opening), opening.sequences)
+        return _checked(model, opening)
+    return _checked(decoder_of(compiled_model(model, opening), opening.sequences), opening)
+
+
+def _checked(decoder: Decoder, opening: Opening) -> Decoder:
+    """A decoder that has room for what is asked for."""
     _check_size("sequences", "sequence", opening.sequences, decoder.sequences)
     _check_size("context", "token", opening.context, decoder.context)
     return decoder
@@ -88,16 +133,26 @@ def compiled_model(model: Any, opening: Opening) -> CompiledModel:
         return model
     if isinstance(model, (str, Path)) and is_saved_model(model):
         return load(model, threads=opening.threads)
-    # here, because saved models need no compiler
-    from afterglow.text.compiling import compile_text_model  # noqa: PLC0415
+    options = {"threads": opening.threads, **opening.compile_options}
+    if isinstance(model, (str, Path)) and _keeps_caches(Path(model)):
+        return compile(model, dims={**opening.dims, **options.pop("dims", {})}, **options)
+    # here, because no other model needs the compiler if it is in the cache
+    from afterglow.text.compiling import compile_past_model  # noqa: PLC0415
 
-    return compile_text_model(
-        model,
-        opening.context,
-        opening.sequences,
-        threads=opening.threads,
-        **opening.compile_options,
-    )
+    trained = metadata_beside(model).context or MOST_BY_DEFAULT
+    context = opening.context or min(trained, MOST_BY_DEFAULT)
+    return compile_past_model(model, context, **options)
+
+
+def _keeps_caches(path: Path) -> bool:
+    """Whether a model is of a front end that builds programs with caches as state."""
+    if path.is_dir():
+        return True
+    try:
+        with open_regular(path) as file:
+            return bool(file.read(4) == b"GGUF")
+    except (OSError, ValueError):
+        return False  # the compiler says why it cannot be read
 
 
 def _check_size(name: str, noun: str, wanted: int | None, there: int) -> None:

@@ -11,8 +11,6 @@ from afterglow.support.errors import UnsupportedError
 
 CHUNK = 64
 """Tokens of a prompt that go in at once: such models compute the logits of all of them."""
-CONTEXT = 2048
-"""The context of models that do not tell theirs."""
 ROLES = {
     "tokens": ("input_ids", "tokens", "token_ids", "ids"),
     "mask": ("attention_mask", "mask"),
@@ -40,9 +38,7 @@ class PastForm:
     dims: dict[str, int | str | tuple[int, int]]
 
     @staticmethod
-    def of(
-        inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], context: int | None = None
-    ) -> PastForm:
+    def of(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], context: int) -> PastForm:
         """The form of a model with these inputs and outputs; an error if it has no such form."""
         by_role = {role: info for info in inputs if (role := role_of(info.name)) is not None}
         rest = [info for info in inputs if role_of(info.name) is None]
@@ -52,7 +48,7 @@ class PastForm:
         if tokens is None or not pairs or others:
             raise no_language_model(inputs, outputs, others)
         state = {taken.name: given.name for taken, given in pairs}
-        return PastForm(state, _dims(by_role, tokens, pairs, context or CONTEXT))
+        return PastForm(state, _dims(by_role, tokens, pairs, context))
 
 
 def find_pairs(
