@@ -93,6 +93,7 @@ def _takes_sampling(command: Any) -> Any:
 @click.pass_obj
 def generate(
     session: Session,
+    /,
     model: str,
     prompt: str | None,
     prompt_file: Path | None,
