@@ -49,7 +49,6 @@ NAMED = [
      pickle.dumps({"weight": [1.0]}, protocol=2)),
     ("weights without a model, in safetensors",
      struct.pack("<Q", 8) + b'{"w":{}}' + bytes(16)),
-    ("a GGUF model", b"GGUF\3\0\0\0" + bytes(16)),
     ("an HDF5 file, as Keras saves models", b"\x89HDF\r\n\x1a\n" + bytes(8)),
     ("an ORT model", b"\x28\0\0\0ORTM" + bytes(16)),
     ("an OpenVINO model", b'<?xml version="1.0"?>\n<net name="a" version="11">'),

@@ -130,7 +130,12 @@ class Recipe(Specialiser):
             options.progress("import")
         try:
             module, forms = import_with_state(self.source, options)
-            version = Version(compile_module(module, options), forms, frozenset(value_inputs))
+            version = Version(
+                compile_module(module, options),
+                forms,
+                frozenset(value_inputs),
+                attachments=self.source.attachments,
+            )
         except (MemoryError, ValueError) as error:
             if not lacks_memory(error):
                 raise

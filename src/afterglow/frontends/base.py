@@ -249,6 +249,10 @@ class Source(Protocol):
     def files(self) -> list[Path]:
         """The files that the model is in; none if it is in memory."""
 
+    @property
+    def attachments(self) -> Mapping[str, bytes]:
+        """What travels with the compiled model, by name, such as a tokenizer; mostly nothing."""
+
     def signature(self, bindings: Bindings) -> Signature:
         """The inputs and outputs of the model, as far as the bindings determine them."""
 

@@ -123,7 +123,6 @@ FORMATS = (
         _TORCH,
     ),
     Format("weights without a model, in safetensors", _safetensors, _TORCH),
-    Format("a GGUF model", _begins(b"GGUF"), _ONNX),
     Format("an HDF5 file, as Keras saves models", _begins(b"\x89HDF\r\n"), _TENSORFLOW),
     Format("an ORT model", lambda content: content.head[4:8] == b"ORTM", _ORIGINAL),
     Format("an OpenVINO model", _matches(rb"(?:<\?xml[^>]*>\s*)?<net\s"), _ORIGINAL),

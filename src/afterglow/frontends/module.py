@@ -139,6 +139,11 @@ class ModuleSource:
         """None: it is in memory."""
         return []
 
+    @property
+    def attachments(self) -> Mapping[str, bytes]:
+        """None."""
+        return {}
+
     def signature(self, bindings: Bindings) -> Signature:
         """The main function's."""
         extents = self._extents(bindings)

@@ -13,6 +13,7 @@ from afterglow.frontends.definition.defined import DefinedSource, HostGraphSourc
 from afterglow.frontends.definition.dialect import Dialect
 from afterglow.frontends.definition.host_graph import dialect_name
 from afterglow.frontends.formats import refusal
+from afterglow.frontends.gguf.front_end import GgufFrontEnd
 from afterglow.frontends.module import ModuleFrontEnd
 from afterglow.frontends.onnx.front_end import OnnxFrontEnd
 from afterglow.frontends.tflite.front_end import TfliteFrontEnd
@@ -41,6 +42,7 @@ BUILT_IN: tuple[FrontEnd, ...] = (
     TorchFrontEnd(),
     Caffe2FrontEnd(),
     TfliteFrontEnd(),
+    GgufFrontEnd(),
     OnnxFrontEnd(),
 )
 """Asked in this order, before those of plug-ins."""

@@ -1,21 +1,31 @@
 """Products with, and look-ups in, a matrix of reals that is stored as integers with scales.
 
-The matrix [rows, depth] is what `dequantize_linear` makes of `stored`: it has one scale for each
-row, or (with `block_size`) one for that many neighbours along the depth; zero points likewise.
+The matrix [rows, depth] is (stored - zero_point) scale + minimum: what `dequantize_linear` makes of
+`stored`, plus the minimum. It has one scale for each row, or (with `block_size`) one for that many
+neighbours along the depth; zero points and minimums likewise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.conversion import Cast
+from afterglow.ops.elementwise import Add
 from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.quantization import DequantizeLinear
-from afterglow.ops.rules import require, require_dtype, require_rank
+from afterglow.ops.rounded_rows import emit_rounded_rows, round_rows
+from afterglow.ops.rules import (
+    require,
+    require_dtype,
+    require_float,
+    require_rank,
+    require_shape,
+)
 from afterglow.types import Array, IndexRanges, TensorType
 from afterglow.types.dtype import f32, i4, i8, u4, u8
 
@@ -23,31 +33,87 @@ STORED_TYPES = (i8, u8, i4, u4)
 """The integers that a matrix may be stored as."""
 
 
+class Activations(Enum):
+    """What the other factor of a product with a stored matrix is multiplied as."""
+
+    FLOAT32 = "float32"
+    INT8 = "int8"
+    """Rounded to 8 bits in blocks of its rows, see `rounded_rows`."""
+
+
 @dataclass(frozen=True, repr=False)
 class StoredMatrix(Op):
-    """Base: a matrix stored as integers with scales."""
+    """Base: a matrix stored as integers with scales.
+
+    Where `bits` is not 0, all numbers of the matrix fit in that many bits: those of u8 are less
+    than 2 ** bits, those of i8 at least -2 ** (bits - 1) and less than 2 ** (bits - 1).
+    """
 
     block_size: int = 0
+    bits: int = 0
 
     @property
     def dequantize(self) -> DequantizeLinear:
-        """The op that computes the matrix."""
+        """The op that computes the matrix, less its minimums."""
         return DequantizeLinear(1 if self.block_size else 0, block_size=self.block_size)
 
     def check_matrix(
-        self, stored: TensorType, scale: TensorType, zero_point: TensorType | None
+        self,
+        stored: TensorType,
+        scale: TensorType,
+        zero_point: TensorType | None,
+        minimum: TensorType | None,
     ) -> None:
         """It is a matrix of few bits, and not all of it shares a scale."""
         require_rank(2, stored=stored)
         require(stored.dtype in STORED_TYPES, f"stored must hold bytes or 4 bits, got {stored}")
+        require(
+            0 <= self.bits <= stored.dtype.bits,
+            f"bits must be at most those of {stored.dtype}, got {self.bits}",
+        )
         require(scale.rank > 0, f"scale must have one for each row at least, got {scale}")
         require(scale.dtype.bits <= f32.bits, f"scale must hold f32 or less, got {scale}")
         self.dequantize.infer(stored, scale, zero_point)
+        if minimum is not None:
+            require_float(minimum=minimum)
+            require(minimum.dtype.bits <= f32.bits, f"minimum must hold f32 or less, got {minimum}")
+            require_shape(scale.shape, minimum=minimum)
+
+
+def _evaluate_matrix(
+    op: DequantizeLinear,
+    stored: Array,
+    scale: Array,
+    zero_point: Array | None,
+    minimum: Array | None,
+) -> Array:
+    """What the op makes of a matrix, plus the minimums."""
+    matrix = op.evaluate(stored, scale, zero_point)
+    if minimum is None:
+        return matrix
+    return matrix + op.spread(stored, minimum).astype(matrix.dtype)
+
+
+def _emit_matrix(
+    b: Builder,
+    op: DequantizeLinear,
+    stored: Value,
+    scale: Value,
+    zero_point: Value | None,
+    minimum: Value | None,
+) -> Value:
+    """As `_evaluate_matrix`."""
+    matrix = b.emit(op, stored, scale, zero_point)
+    if minimum is None:
+        return matrix
+    return b.emit(Add(), matrix, op.emit_spread(b, stored, minimum))
 
 
 @op("stored_matmul")
 class StoredMatMul(StoredMatrix):
     """Product of lhs [..., depth] with the transpose of a matrix stored as integers with scales."""
+
+    activations: Activations = Activations.FLOAT32
 
     def infer(
         self,
@@ -55,25 +121,40 @@ class StoredMatMul(StoredMatrix):
         stored: TensorType,
         scale: TensorType,
         zero_point: TensorType | None = None,
+        minimum: TensorType | None = None,
     ) -> TensorType:
         """The shape of lhs, with the rows of the matrix last."""
-        self.check_matrix(stored, scale, zero_point)
+        self.check_matrix(stored, scale, zero_point, minimum)
         require_dtype(f32, lhs=lhs)
         return MatMul(transpose_rhs=True).infer(lhs, stored.with_dtype(f32))
 
     def evaluate(
-        self, lhs: Array, stored: Array, scale: Array, zero_point: Array | None = None
+        self,
+        lhs: Array,
+        stored: Array,
+        scale: Array,
+        zero_point: Array | None = None,
+        minimum: Array | None = None,
     ) -> Array:
         """The product with the dequantized matrix."""
-        matrix = self.dequantize.evaluate(stored, scale, zero_point)
-        return MatMul(transpose_rhs=True).evaluate(lhs, matrix)
+        matrix = _evaluate_matrix(self.dequantize, stored, scale, zero_point, minimum)
+        rows = round_rows(lhs) if self.activations is Activations.INT8 else lhs
+        return MatMul(transpose_rhs=True).evaluate(rows, matrix)
 
     def lower(
-        self, b: Builder, lhs: Value, stored: Value, scale: Value, zero_point: Value | None = None
+        self,
+        b: Builder,
+        lhs: Value,
+        stored: Value,
+        scale: Value,
+        zero_point: Value | None = None,
+        minimum: Value | None = None,
     ) -> Value:
         """As `evaluate`."""
-        matrix = b.emit(self.dequantize, stored, _as_single(b, scale), zero_point)
-        return b.emit(MatMul(transpose_rhs=True), lhs, matrix)
+        shared = _as_single(b, scale), zero_point, minimum and _as_single(b, minimum)
+        matrix = _emit_matrix(b, self.dequantize, stored, *shared)
+        rows = emit_rounded_rows(b, lhs) if self.activations is Activations.INT8 else lhs
+        return b.emit(MatMul(transpose_rhs=True), rows, matrix)
 
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]
@@ -98,19 +179,29 @@ class StoredGather(StoredMatrix):
         stored: TensorType,
         scale: TensorType,
         zero_point: TensorType | None = None,
+        minimum: TensorType | None = None,
     ) -> TensorType:
         """The shape of the indices, then the depth."""
-        self.check_matrix(stored, scale, zero_point)
+        self.check_matrix(stored, scale, zero_point, minimum)
         return Gather(0).infer(stored.with_dtype(f32), indices)
 
     def evaluate(
-        self, indices: Array, stored: Array, scale: Array, zero_point: Array | None = None
+        self,
+        indices: Array,
+        stored: Array,
+        scale: Array,
+        zero_point: Array | None = None,
+        minimum: Array | None = None,
     ) -> Array:
         """The rows are taken first."""
         places, shape = indices.astype("int64"), (*indices.shape, -1)
-        zeros = None if zero_point is None else zero_point[places].reshape(shape)
+
+        def taken(part: Array | None) -> Array | None:
+            return None if part is None else part[places].reshape(shape)
+
         op = self._for_rows(stored.shape[1], indices.ndim)
-        return op.evaluate(stored[places], scale[places].reshape(shape), zeros)
+        shared = scale[places].reshape(shape), taken(zero_point), taken(minimum)
+        return _evaluate_matrix(op, stored[places], *shared)
 
     def lower(
         self,
@@ -119,17 +210,19 @@ class StoredGather(StoredMatrix):
         stored: Value,
         scale: Value,
         zero_point: Value | None = None,
+        minimum: Value | None = None,
     ) -> Value:
         """As `evaluate`."""
 
-        def taken(part: Value | None) -> Value | None:
-            return None if part is None else b.emit(Gather(0), part, indices)
+        def taken(part: Value) -> Value:
+            rows = b.emit(Gather(0), part, indices)
+            return rows if self.block_size else b.emit(Reshape((*indices.type.shape, 1)), rows)
 
-        rows, *shared = taken(stored), taken(_as_single(b, scale)), taken(zero_point)
-        if not self.block_size:
-            shape = (*indices.type.shape, 1)
-            shared = [part and b.emit(Reshape(shape), part) for part in shared]
-        return b.emit(self._for_rows(stored.type.shape[1], indices.type.rank), rows, *shared)
+        op = self._for_rows(stored.type.shape[1], indices.type.rank)
+        rows, scales = b.emit(Gather(0), stored, indices), taken(_as_single(b, scale))
+        zeros = None if zero_point is None else taken(zero_point)
+        least = None if minimum is None else taken(_as_single(b, minimum))
+        return _emit_matrix(b, op, rows, scales, zeros, least)
 
     def _for_rows(self, depth: int, axis: int) -> DequantizeLinear:
         """The op that computes rows; their only scale is that of a block that is the whole row."""
@@ -150,5 +243,5 @@ class StoredGather(StoredMatrix):
 
 
 def _as_single(b: Builder, scale: Value) -> Value:
-    """Scales of the type of the matrix, which is what most engines take."""
+    """Scales or minimums of the type of the matrix, which is what most engines take."""
     return scale if scale.type.dtype is f32 else b.emit(Cast(f32), scale)

@@ -116,6 +116,12 @@ class CompiledModel:
         return {dim.name: (dim.low, dim.high, dim.step) for dim in dims}
 
     @property
+    def attachments(self) -> Mapping[str, bytes | memoryview]:
+        """What came with the source, by name: "text" is what a language model says about texts."""
+        found = (v.attachments for v in self.versions() if isinstance(v, Version))
+        return next(found, {})
+
+    @property
     def refused_ranges(self) -> Mapping[str, str]:
         """The dimensions that are compiled for one extent at a time, each with the reason."""
         return self._specialiser.refused_ranges()

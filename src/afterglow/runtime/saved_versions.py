@@ -26,6 +26,8 @@ from afterglow.types.extent import Dim, dims_of
 from afterglow.types.extent.text import read_shape, spell_shape
 
 AnyVersions: TypeAlias = "Versions[Version | SegmentedVersion]"
+ATTACHED = "attached."
+"""What the names of sections begin with that came with the source, once for all versions."""
 
 
 @dataclass
@@ -56,6 +58,8 @@ class VersionWriter:
         number, self._count = self._count, self._count + 1
         sections = artifact.sections.items()
         self.sections.update((f"{number}.{name}", data) for name, data in sections)
+        attached = version.attachments.items()
+        self.sections.update((ATTACHED + name, data) for name, data in attached)
         return {
             "number": number,
             "artifact": describe_artifact(artifact),
@@ -150,7 +154,9 @@ class VersionReader:
             OutputForm(name, OutputKind(kind), count, tuple(keys))
             for name, kind, count, keys in data["forms"]
         ]
-        return Version(compiled, tuple(forms), frozenset(data["value_inputs"]))
+        attached = StoredSections(self.container, ATTACHED)
+        names = frozenset(data["value_inputs"])
+        return Version(compiled, tuple(forms), names, attachments=attached)
 
     def _device(self, name: str) -> Device:
         try:

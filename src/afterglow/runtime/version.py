@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -30,6 +30,8 @@ class Version:
     forms: tuple[OutputForm, ...]
     value_inputs: frozenset[str] = frozenset()
     ranged_shapes: Shapes | None = None
+    attachments: Mapping[str, bytes | memoryview] = field(default_factory=dict)
+    """What came with the source, such as a tokenizer, by name."""
     unbound: ClassVar[frozenset[str]] = frozenset()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Version:

@@ -97,6 +97,11 @@ class DefinedSource:
         """None: it is in memory."""
         return []
 
+    @property
+    def attachments(self) -> Mapping[str, bytes]:
+        """None."""
+        return {}
+
     def signature(self, bindings: Bindings) -> Signature:
         """What the file declares, with what the bindings determine filled in."""
         declared = model_signature(self.model)

@@ -2,6 +2,7 @@
 
 from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     attention,
+    cached_attention,
     channel_ranges,
     channels,
     conv,
@@ -25,6 +26,7 @@ from afterglow.backends.cpu.kernels import (  # noqa: F401  # noqa: F401
     reduction,
     regions,
     resize,
+    rotary,
     scatter,
     search,
     shuffle,

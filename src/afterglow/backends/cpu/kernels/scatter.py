@@ -108,7 +108,7 @@ def _write_scatter(k: Kernel, put: Callable[[Kernel, Board], None]) -> None:
         return p.pointer(data).cast(held)
 
     if moved or not dtype.is_narrow_float:
-        _write_copy(k, "data", _Side(data.strides, operand), _Side(out.strides, result))
+        write_copy(k, "data", Side(data.strides, operand), Side(out.strides, result))
         _put(k, put, Board(op.reduction, held, out.strides, result))
         return
 
@@ -116,9 +116,9 @@ def _write_scatter(k: Kernel, put: Callable[[Kernel, Board], None]) -> None:
         return p.workspace("board")
 
     dense = row_major(out.type.shape)
-    _write_copy(k, "widen", _Side(data.strides, operand), _Side(dense, workspace))
+    write_copy(k, "widen", Side(data.strides, operand), Side(dense, workspace))
     _put(k, put, Board(op.reduction, f32, dense, workspace))
-    _write_copy(k, "narrow", _Side(dense, workspace), _Side(out.strides, result))
+    write_copy(k, "narrow", Side(dense, workspace), Side(out.strides, result))
 
 
 def _put(k: Kernel, put: Callable[[Kernel, Board], None], board: Board) -> None:
@@ -127,14 +127,19 @@ def _put(k: Kernel, put: Callable[[Kernel, Board], None], board: Board) -> None:
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """One side of a copy: how far apart elements lie, and where they begin."""
 
     strides: Strides
     at: Callable[[Phase], Pointer]
 
+    @staticmethod
+    def of(buffer: Buffer) -> Side:
+        """A buffer as it is."""
+        return Side(buffer.strides, lambda p: p.pointer(buffer))
 
-def _write_copy(k: Kernel, name: str, source: _Side, to: _Side) -> None:
+
+def write_copy(k: Kernel, name: str, source: Side, to: Side) -> None:
     """A phase that copies all elements and converts them, if they do not lie there already."""
     out = k.step.outs[0].type
     move = StridedMove.of(out.shape, to.strides, source.strides).in_memory()

@@ -15,10 +15,11 @@ import numpy as np
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, convert, reinterpret
 from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.instr import Buffer, OpInstr, Region
-from afterglow.ops.stored import StoredMatrix
+from afterglow.ops.stored import Activations, StoredMatrix
 from afterglow.types import Array
 from afterglow.types.dtype import f32, i32, u8, u32
 
+INT8 = Activations.INT8
 WORD = 32
 """Bits of a word."""
 
@@ -183,6 +184,8 @@ def is_packable(step: OpInstr) -> bool:
     op = step.op
     assert isinstance(op, StoredMatrix)
     parts = [buffer for buffer in step.ins[1:] if buffer is not None]
+    if op.bits or step.optional(4) is not None or getattr(op, "activations", None) is INT8:
+        return False
     known = all(b.root.region is Region.CONSTANT and b.type.size for b in parts)
     per_word = WORD // step.required[1].type.dtype.bits
     return known and op.block_size % per_word == 0

@@ -1,0 +1,1 @@
+"""Folders as the library transformers writes them: config.json, safetensors, a tokenizer."""

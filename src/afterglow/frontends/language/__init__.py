@@ -1,0 +1,1 @@
+"""Language models of the Llama family: one graph, whatever kind of file the weights are in."""
