@@ -79,7 +79,7 @@ def open_text_model(model: Any, opening: Opening, tokenizer: Any = None) -> Text
 
 def text_metadata(compiled: CompiledModel, model: Any) -> TextMetadata:
     """What a model says about texts: in what is attached to it, or in the files beside it."""
-    attached = getattr(compiled, "attachments", {}).get(TEXT)
+    attached = compiled.attachments.get(TEXT)
     return metadata_beside(model) if attached is None else TextMetadata.from_bytes(attached)
 
 
