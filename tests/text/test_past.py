@@ -15,6 +15,7 @@ from afterglow.support.errors import AfterglowError
 from afterglow.text import Generator
 from afterglow.text.past_form import PastForm, find_pairs
 from afterglow.types.dtype import f32, i64
+from tests.test_startup import COMPILER, imported
 from tests.text import onnx_models as models
 
 CONTEXT = 128
@@ -89,6 +90,8 @@ def test_a_saved_model_generates_the_same(tmp_path: Path) -> None:
     proto = models.exported_model()
     first = Generator(proto, context=CONTEXT)
     first.decoder.models[0].save(tmp_path / "m.agc")
+    program = f"from afterglow.text import Generator\nGenerator(sys.argv[1]).generate({PROMPT}, 3)"
+    assert not imported(program, tmp_path / "m.agc", of=(*COMPILER, "jinja2", "tokenizers"))
     again = Generator(tmp_path / "m.agc", sequences=2)
     assert again.generate(PROMPT, 9).tokens == first.generate(PROMPT, 9).tokens
     assert again.context == CONTEXT

@@ -27,7 +27,7 @@ class Asked:
     chat: bool
     system: str | None
 
-    def text(self) -> str:
+    def read(self) -> str:
         """The text of the prompt."""
         if (self.prompt is None) == (self.prompt_file is None):
             raise UsageError(
@@ -38,9 +38,8 @@ class Asked:
             raise UsageError("--system is for chats", help="write --chat, too")
         return self.prompt if self.prompt is not None else _read(self.prompt_file or Path())
 
-    def tokens(self, generator: Generator) -> str | Sequence[int]:
-        """What the generator is given: the text, or the tokens of a chat."""
-        text = self.text()
+    def given(self, text: str, generator: Generator) -> str | Sequence[int]:
+        """What the generator is given for a text: itself, or the tokens of a chat."""
         if not self.chat:
             return text
         system = [] if self.system is None else [{"role": "system", "content": self.system}]
@@ -114,7 +113,7 @@ def generate(
     these compiled (FILE.agc). How fast it was is written to standard error.
     """
     asked = Asked(prompt, prompt_file, chat, system)
-    asked.text()
+    text = asked.read()
     started = perf_counter()
     generator = Generator(
         model,
@@ -126,7 +125,7 @@ def generate(
         cache=not no_cache,
     )
     loaded = perf_counter() - started
-    given = asked.tokens(generator)
+    given = asked.given(text, generator)
     if session.json:
         result = generator.generate(given, max_new_tokens, **options)
         session.answer(_data(model, loaded, result), lambda: None)

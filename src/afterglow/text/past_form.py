@@ -106,10 +106,9 @@ def _dims(
         dims[chunk] = (1, min(CHUNK, context))
     if isinstance(past, str):
         dims[past] = context if past == present else (0, context - 1)
-    mask = (by_role["mask"].shape or ())[-1:] if "mask" in by_role else ()
-    for both in (present, *mask):
-        if isinstance(both, str) and both.isidentifier() and both not in dims:
-            dims[both] = f"{past} + {chunk}"
+    both = (by_role["mask"].shape or (None,))[-1] if "mask" in by_role else None
+    if isinstance(both, str) and both.isidentifier() and both not in dims:
+        dims[both] = f"{past} + {chunk}"
     return dims
 
 
