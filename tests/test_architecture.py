@@ -27,6 +27,7 @@ LAYERS = [
     {"driver"},
     {"training"},
     {"host"},
+    {"text"},
     {"report"},
     {"onnx_backend", "torch_backend"},
     {"testing"},
@@ -64,6 +65,9 @@ DOORS = {
     "afterglow.runtime.background": "futures and threads, for what runs in the background",
     "afterglow.runtime.native.machine": "LLVM, for features that the system lists under no name",
     "afterglow.support.plugins": "the metadata of packages, for names that are not our own",
+    "afterglow.text.chat": "Jinja, which runs the chat templates of models",
+    "afterglow.text.tokenizer.tokenizer_json": "the package tokenizers, for a tokenizer.json",
+    "afterglow.text.opening": "the compiler, for language models that are not saved ones",
     "afterglow.types.dtype": "ml_dtypes, for elements that NumPy has not",
 }
 """Modules with an import inside a function, and for what: all that running a model does without."""

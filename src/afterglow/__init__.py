@@ -8,7 +8,7 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from afterglow import nn, onnx_backend, optim
+    from afterglow import nn, onnx_backend, optim, text
     from afterglow.autodiff.differentiate import differentiate
     from afterglow.driver.api import compile
     from afterglow.driver.aware import quantization_aware
@@ -111,6 +111,7 @@ __all__ = [
     "profile",
     "quantization_aware",
     "quantization_quality",
+    "text",
 ]
 
 _HOMES = {

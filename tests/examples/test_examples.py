@@ -132,3 +132,11 @@ def test_ops_of_your_own(capsys):
     assert "acme::rank out %order, in %d {descending = false} plan host" in text
     assert "the nearest center is right for 100% of all points" in text
     assert "error: unknown index l" in text
+
+
+def test_generating_text(capsys):
+    text = output_of(EXAMPLES / "11_generate_text.py", capsys)
+    first, *drawn, vowels, again = text.splitlines()
+    assert len(first) == 24
+    assert set(vowels) <= set("aeiou ")
+    assert drawn[0].startswith(again.removeprefix("the same seed, alone: "))

@@ -30,6 +30,7 @@ VERBS = {
     "explain": Verb(
         "explain", "explain", "Show a model's memory plan and its choice of algorithms."
     ),
+    "generate": Verb("generate", "generate", "Generate text with a language model."),
     "help": Verb("help", "help_command", "Show the help of the command, or of one of these."),
     "profile": Verb("profile", "profile_command", "Show where the time of a run goes."),
     "quantize": Verb("quantize", "quantize", "Profile the values of a model on samples."),
