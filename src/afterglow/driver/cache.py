@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.driver.devices import device_of, find_device, is_own_backend
+from afterglow.driver.devices import device_failures, device_of, find_device, is_own_backend
 from afterglow.driver.options import Options
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.saved import read_versions, save_versions
@@ -211,7 +211,9 @@ def _partition_dims(options: Options) -> str:
 
 def _identity(options: Options) -> str:
     """The device that runs what is compiled, with its driver."""
-    return find_device(device_of(options.backend)).identity()
+    name = device_of(options.backend)
+    with device_failures(name):
+        return find_device(name).identity()
 
 
 def _content(value: Any) -> str:
