@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,8 @@ from afterglow.frontends.torch.decompositions import decompositions
 from afterglow.frontends.torch.translate import translate_program
 from afterglow.support.digest import digest_of_bytes
 from afterglow.support.errors import ModelError, UnsupportedError, UsageError
+
+_LOG = logging.getLogger("torch.export")
 
 
 class TorchSource(DefinedSource):
@@ -144,8 +147,13 @@ def _evaluating(module: torch.nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide what PyTorch warns of its own code."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
+    """Hide what PyTorch warns of its own code, and tracebacks that it logs before it raises."""
+    was_disabled = _LOG.disabled
+    _LOG.disabled = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        _LOG.disabled = was_disabled
