@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from afterglow.driver.options import Options
-from afterglow.frontends.base import Source
 from afterglow.frontends.registry import find_source
 from fuzzing.kind import Kind, Setup
 from fuzzing.mutate_bytes import mutate_bytes
@@ -71,7 +70,7 @@ class Gguf(Kind):
 
     def check(self, example: bytes) -> None:
         """The file is read, and its graph built."""
-        _load(find_source(example))
+        _load(example)
 
 
 class HuggingFace(Kind):
@@ -109,7 +108,7 @@ class HuggingFace(Kind):
         (size,) = struct.unpack_from("<I", example)
         (self.folder / "config.json").write_bytes(example[4 : 4 + size])
         (self.folder / "model.safetensors").write_bytes(example[4 + size :])
-        _load(find_source(self.folder))
+        _load(self.folder)
 
 
 def _odd_value(value: Any, rng: random.Random) -> Any:
@@ -128,8 +127,9 @@ def _odd_value(value: Any, rng: random.Random) -> Any:
     return value
 
 
-def _load(source: Source | None) -> None:
-    assert source is not None
+def _load(model: bytes | Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        source = find_source(model)
+        assert source is not None
         source.load(Options(max_memory=1 << 28))

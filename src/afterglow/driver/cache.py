@@ -173,7 +173,7 @@ def model_key(digest: str, options: Options) -> str:
     profile = "" if options.profile is None else options.profile.digest
     rounding = "" if options.rounding is None else options.rounding.digest
     precision = f"{options.precision} {profile} {options.quantization} {rounding}"
-    precision = f"{precision} {options.keep} {options.allow}"
+    precision = f"{precision} {options.keep} {options.allow} {options.activations}"
     choice = f"{options.policy} {precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
     placed = [f"{device} {_identity(options.on(device))}" for device in options.devices]
