@@ -48,7 +48,11 @@ class PastForm:
         if tokens is None or not pairs or others:
             raise no_language_model(inputs, outputs, others)
         state = {taken.name: given.name for taken, given in pairs}
-        return PastForm(state, _dims(by_role, tokens, pairs, context))
+        dims = _dims(by_role, tokens, pairs, context)
+        width = (pairs[0][0].shape or (None,))[-1]
+        if isinstance(width, str) and head_size is not None:
+            dims[width] = head_size
+        return PastForm(state, dims)
 
 
 def find_pairs(
