@@ -2,7 +2,7 @@
 
 Each is exported and compiled, and must agree with eager PyTorch to 1e-4; `--compile` does the same
 through `torch.compile(model, backend="afterglow")`. With `--time` each is timed, too: eager,
-inductor and ours, at each number of threads.
+inductor and ours take turns, at each number of threads. First calls are those without any cache.
 
     python benchmarks/torch_models.py                     a table of all models
     python benchmarks/torch_models.py 'bert*' resnet18    of some
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fnmatch
+import itertools
 import json
 import logging
 import math
@@ -32,6 +33,8 @@ import afterglow as ag
 
 TOLERANCE = 1e-4
 """The largest difference, relative to the largest magnitude of an output."""
+SECONDS = 1.0
+"""How long calls by each way are timed."""
 
 
 @dataclass(frozen=True)
@@ -357,41 +360,56 @@ def difference(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float
     return worst
 
 
-def exported(model: torch.nn.Module, inputs: Any, threads: int | None = None) -> Callable[[], Any]:
+def exported(model: torch.nn.Module, inputs: Any, threads: int) -> Callable[[], Any]:
     """What runs our program of an exported model."""
-    compiled = ag.compile(model, inputs, threads=threads)
+    compiled = ag.compile(model, inputs, threads=threads, cache=False)
     tensors = torch.utils._pytree.tree_leaves(inputs)
     if isinstance(inputs, dict):
-        names = [info.name for info in compiled.inputs]
-        tensors = [inputs[name] for name in names]
+        tensors = [inputs[info.name] for info in compiled.inputs]
     return lambda: compiled(*tensors)
 
 
-def dynamo(model: torch.nn.Module, inputs: Any, threads: int | None = None) -> Callable[[], Any]:
+def dynamo(model: torch.nn.Module, inputs: Any, threads: int) -> Callable[[], Any]:
     """What runs it through `torch.compile`."""
-    compiled = torch.compile(model, backend="afterglow")
+    options = {"threads": threads, "cache": False}
+    compiled = torch.compile(model, backend="afterglow", options=options)
     return lambda: call(compiled, inputs)
 
 
-WAYS = {"export": exported, "compile": dynamo}
+def inductor(model: torch.nn.Module, inputs: Any, threads: int) -> Callable[[], Any]:
+    """What runs it by PyTorch's own compiler."""
+    torch._inductor.config.force_disable_caches = True
+    compiled = torch.compile(model)
+    return lambda: call(compiled, inputs)
 
 
-def check(case: Case, ways: list[str], row: Row) -> None:
-    """Note how far each way is from eager PyTorch."""
+WAYS = {"export": exported, "compile": dynamo, "inductor": inductor}
+
+
+def check(case: Case, ways: list[str], threads: int, row: Row) -> dict[str, Callable[[], Any]]:
+    """Note how far each way is from eager PyTorch, and how long its first call takes.
+
+    Returns what runs the model, by way, for those that can.
+    """
+    torch.set_num_threads(threads)
+    torch._dynamo.reset()
     torch.manual_seed(0)
     model, inputs = case.make()
     model = model.eval()
-    with torch.no_grad():
-        expected = leaves(call(model, inputs))
-        for way in ways:
-            begin = time.perf_counter()
-            try:
-                found = leaves(WAYS[way](model, inputs)())
-                error = difference(found, expected)
-                row.ways[way] = f"{error:.1e}" if error <= TOLERANCE else f"wrong by {error:.1e}"
-            except Exception as problem:  # a table of all that goes wrong is the purpose
-                row.ways[way] = reason(problem)
-            row.seconds[f"first {way}"] = time.perf_counter() - begin
+    runs = {"eager": lambda: call(model, inputs)}
+    expected = leaves(runs["eager"]())
+    for way in ways:
+        begin = time.perf_counter()
+        try:
+            run = WAYS[way](model, inputs, threads)
+            found = leaves(run())
+            row.seconds[f"first {way} {threads}"] = time.perf_counter() - begin
+            error = difference(found, expected)
+            row.ways[way] = f"{error:.1e}" if error <= TOLERANCE else f"wrong by {error:.1e}"
+            runs[way] = run
+        except Exception as problem:  # a table of all that goes wrong is the purpose
+            row.ways[way] = reason(problem)
+    return runs
 
 
 def reason(problem: Exception) -> str:
@@ -402,36 +420,17 @@ def reason(problem: Exception) -> str:
     return f"{type(problem).__name__}: {' | '.join(lines[:4])}"[:400]
 
 
-def timed(run: Callable[[], Any], seconds: float = 1.0) -> float:
-    """The shortest of many runs."""
-    run()
-    best, end = math.inf, time.perf_counter() + seconds
+def measure(runs: dict[str, Callable[[], Any]], threads: int, row: Row) -> None:
+    """Note the shortest of many calls by each way, which take turns."""
+    best = dict.fromkeys(runs, math.inf)
+    end = time.perf_counter() + SECONDS * len(runs)
     while time.perf_counter() < end:
-        begin = time.perf_counter()
-        run()
-        best = min(best, time.perf_counter() - begin)
-    return best
-
-
-def measure(case: Case, threads: int, row: Row) -> None:
-    """Time eager, inductor and ours."""
-    torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    model, inputs = case.make()
-    model = model.eval()
-    torch._dynamo.reset()
-    inductor = torch.compile(model)
-    with torch.no_grad():
-        begin = time.perf_counter()
-        call(inductor, inputs)
-        row.seconds[f"first inductor {threads}"] = time.perf_counter() - begin
-        runs = {
-            "eager": lambda: call(model, inputs),
-            "inductor": lambda: call(inductor, inputs),
-            "ours": exported(model, inputs, threads),
-        }
         for name, run in runs.items():
-            row.seconds[f"{name} {threads}"] = timed(run)
+            run()  # brings its own data back into the caches
+            begin = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - begin)
+    row.seconds.update({f"{name} {threads}": seconds for name, seconds in best.items()})
 
 
 def is_right(row: Row, way: str) -> bool:
@@ -449,15 +448,16 @@ def summary(rows: list[Row], ways: list[str], threads: list[int]) -> Iterator[st
     for way in ways:
         right = sum(is_right(row, way) for row in rows)
         yield f"{way}: {right} of {len(rows)} agree with eager within {TOLERANCE}"
-    for count in threads:
-        for other in ("eager", "inductor"):
-            pairs = [
-                (r.seconds.get(f"ours {count}"), r.seconds.get(f"{other} {count}")) for r in rows
-            ]
-            ratios = [ours / theirs for ours, theirs in pairs if ours and theirs]
-            if ratios:
-                mean = geometric_mean(ratios)
-                yield f"{count} threads: {mean:.2f} of {other}'s time ({len(ratios)} models)"
+    others = ("eager", "inductor", "first inductor")
+    for count, way, other in itertools.product(threads, ("export", "compile"), others):
+        ours = f"first {way}" if other.startswith("first") else way
+        pairs = [
+            (r.seconds.get(f"{ours} {count}"), r.seconds.get(f"{other} {count}")) for r in rows
+        ]
+        ratios = [first / second for first, second in pairs if first and second]
+        if ratios:
+            mean = geometric_mean(ratios)
+            yield f"{count} threads: {ours} {mean:.2f} of {other}'s time ({len(ratios)} models)"
 
 
 def main() -> None:
@@ -466,8 +466,8 @@ def main() -> None:
     parser.add_argument("patterns", nargs="*", help="names of models, with stars")
     parser.add_argument("--package", action="append", choices=list(PACKAGES))
     parser.add_argument("--compile", action="store_true", help="also by torch.compile")
-    parser.add_argument("--time", action="store_true")
-    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--time", action="store_true", help="and time it, eager and inductor")
+    parser.add_argument("--threads", type=int, nargs="*", default=[1])
     parser.add_argument("--json", help="where rows are written")
     parser.add_argument("--traceback", action="store_true")
     arguments = parser.parse_args()
@@ -475,14 +475,17 @@ def main() -> None:
     logging.disable(logging.WARNING)
     define_missing_operators()
     ways = ["export", *(["compile"] if arguments.compile else [])]
+    ways += ["inductor"] if arguments.time else []
     rows = []
     for case in cases(arguments.package or list(PACKAGES), arguments.patterns):
         row = Row(case.name)
         rows.append(row)
         try:
-            check(case, ways, row)
-            for threads in arguments.threads if arguments.time else ():
-                measure(case, threads, row)
+            with torch.no_grad():
+                for threads in arguments.threads:
+                    runs = check(case, ways, threads, row)
+                    if arguments.time:
+                        measure(runs, threads, row)
         except Exception as problem:  # of the model itself
             row.ways.setdefault("export", f"not made: {reason(problem)}")
         times = ", ".join(f"{name} {value:.3g} s" for name, value in row.seconds.items())
@@ -490,7 +493,7 @@ def main() -> None:
         if arguments.json:
             with open(arguments.json, "w") as file:
                 json.dump([asdict(each) for each in rows], file, indent=1)
-    print("\n".join(summary(rows, ways, arguments.threads if arguments.time else [])))
+    print("\n".join(summary(rows, ways, arguments.threads)))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ PLACES = {
     "guarded": "fuzzing.guarded.GuardedBundles",
     "programs": "fuzzing.programs.Programs",
     "tflite": "fuzzing.tflite.Tflite",
+    "caffe2": "fuzzing.caffe2.Caffe2",
+    "pt2": "fuzzing.pt2.Pt2",
 }
 """Where each kind is defined: a worker imports one of them, and what that needs."""
 

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import afterglow
-from afterglow.support.errors import UsageError
+from afterglow.backends.backend import Settings, TargetInfo
+from afterglow.backends.interpreter.backend import Interpreter
+from afterglow.backends.interpreter.device import InterpreterDevice
+from afterglow.cli.main import execute
+from afterglow.driver.devices import describe_devices
+from afterglow.instr import KernelPlan
+from afterglow.runtime.device import DeviceInfo
+from afterglow.runtime.logical_device import LogicalDevice
+from afterglow.support import plugins
+from afterglow.support.errors import CompileError, DeviceError, UsageError
+from afterglow.testing import install
 
 MODEL = "examples/digits/digits.onnx"
 ROOT = Path(__file__).parent.parent.parent
@@ -194,3 +207,68 @@ def test_an_unknown_backend_is_an_error_that_lists_those_there_are() -> None:
     assert str(caught.value) == (
         "error: no backend 'toychip'\n  help: there are cpu, interpreter, primitives, opencl"
     )
+
+
+class Raising(Interpreter):
+    """A backend that fails with every step."""
+
+    def plans(self, step: object, *, exact: bool = False) -> Sequence[KernelPlan]:
+        raise ValueError("no such register")
+
+
+class RaisingFactory:
+    """What makes such a backend."""
+
+    name = device = "raising"
+
+    def __call__(self, settings: Settings) -> Raising:
+        return Raising("raising", False, settings, "raising")
+
+    def targets(self) -> Sequence[TargetInfo]:
+        raise KeyError("v1")
+
+
+NO_ANSWER = "device 'raising' failed: OSError: no answer"
+
+
+class RaisingDevice(InterpreterDevice):
+    """A device that cannot say what it is."""
+
+    name = "raising"
+
+    def describe(self) -> DeviceInfo:
+        raise OSError("no answer")
+
+
+@pytest.fixture
+def _raising(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "_ADDED", {})
+    install(RaisingFactory(), RaisingDevice())
+
+
+@pytest.mark.usefixtures("_raising")
+@pytest.mark.parametrize(
+    ("backend", "what", "method"),
+    [
+        ("raising", "backend 'raising' failed: ValueError: no such register", "plans"),
+        ([LogicalDevice("raising", threads=1)], NO_ANSWER, "describe"),
+    ],
+)
+def test_what_the_code_of_a_plug_in_raises_is_an_error_that_names_it(
+    backend: Any, what: str, method: str
+) -> None:
+    with pytest.raises((CompileError, DeviceError)) as caught:
+        afterglow.compile(MODEL, backend=backend, cache=False)
+    assert caught.value.what == what
+    assert re.fullmatch(rf".*test_registry\.py, line \d+, in {method}", caught.value.where)
+
+
+@pytest.mark.usefixtures("_raising")
+def test_a_plug_in_that_raises_leaves_the_others_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    found, missing = describe_devices()
+    assert "cpu" in [info.name for info in found]
+    assert missing["raising"].what == NO_ANSWER
+    assert execute(["targets"]) == 0
+    printed = capsys.readouterr()
+    assert "x86-64-v3" in printed.out
+    assert "warning: backend 'raising' failed: KeyError: 'v1'" in printed.err

@@ -85,8 +85,8 @@ def test_the_same_as_json(command, fake):
     [
         (
             (),
-            "\nerror: a prompt is needed\n  help: write --prompt TEXT, or --prompt-file FILE with - "
-            "for standard input",
+            "\nerror: a prompt is needed\n  help: write --prompt TEXT, or --prompt-file FILE with "
+            "- for standard input",
         ),
         (
             ("--prompt", "a", "--system", "b"),

@@ -405,6 +405,8 @@ def test_what_cannot_be_added_says_why(double: ag.CompiledModel) -> None:
             host.add("a", double, optimize=False)
         with pytest.raises(UsageError, match="a priority must be a whole number, got 'high'"):
             host.submit("double", X, priority="high")
+        with pytest.raises(UsageError, match=r"the host has no model \['double'\]"):
+            host.run(["double"], X)
         with pytest.raises(UsageError) as caught:
             host.run("triple", X)
         assert str(caught.value) == "error: the host has no model 'triple'\n  help: it has double"

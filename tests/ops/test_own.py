@@ -212,6 +212,23 @@ def test_what_it_returns_is_checked_when_it_runs(result: Any, what: str) -> None
     assert caught.value.where == "in node 'here'"
 
 
+def test_operands_cannot_be_written_and_results_are_no_operands() -> None:
+    def writes(x):
+        x[:] = 5
+        return x
+
+    given = X.copy()
+    with pytest.warns(ag.AfterglowWarning):
+        model = ag.compile(module_with(returning(writes)(), name="here"))
+    with pytest.raises(ag.EvaluationError, match="assignment destination is read-only") as caught:
+        model(given)
+    assert caught.value.help == "operands belong to others: write into a copy of them, x = x.copy()"
+    with pytest.warns(ag.AfterglowWarning):
+        model = ag.compile(module_with(returning(lambda x: x)()))
+    model(given)[:] = 5
+    np.testing.assert_array_equal(given, X)
+
+
 @pytest.mark.parametrize(
     ("rule", "what"),
     [

@@ -183,6 +183,29 @@ def test_a_label_without_a_class_is_an_error() -> None:
     assert caught.value.what == "cross_entropy: labels must be from 0 to 2, got -1"
 
 
+@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({"labels": np.array([[1, 2], [1, -1]])}, "labels must be from 0 to 3, got -1"),
+        ({"labels": np.array([[1, 2], [1, 4]])}, "labels must be from 0 to 3, got 4"),
+        ({"input_lengths": np.array([5, 6])}, "lengths must be from 0 to 5, got 6"),
+        ({"target_lengths": np.array([2, 3])}, "lengths must be from 0 to 2, got 3"),
+    ],
+)
+def test_a_sequence_that_counts_what_is_not_there_is_an_error(
+    wrong: dict[str, Array], what: str, backend: str
+) -> None:
+    given = {"labels": np.array([[1, 2], [1, 99]]), "input_lengths": np.array([5, 5])}
+    given["target_lengths"] = np.array([2, 2 if "labels" in wrong else 1])
+    model = ag.compile(with_gradient(CTC(2), (5, 2, 4), f32).module, backend=backend)
+    logits = np.zeros((5, 2, 4), np.float32)
+    if "labels" not in wrong:
+        model(logits, **given)  # what lies behind the labels that count may be anything
+    with pytest.raises(IndexRangeError, match=what):
+        model(logits, **{**given, **wrong})
+
+
 def test_losses_have_names() -> None:
     assert losses.named("cross_entropy") == CrossEntropy()
     with pytest.raises(UsageError) as caught:

@@ -57,6 +57,11 @@ def test_nodes_are_placed_by_a_function_of_facts() -> None:
             '  help: write placement={"conv1*": "cpu:0", "matmul": "cpu:1"}',
         ),
         (
+            {"placement": {3: "cpu"}},
+            "error: placement names nodes by texts, got 3\n"
+            '  help: write placement={"conv1*": "cpu:0", "matmul": "cpu:1"}',
+        ),
+        (
             {"placement": {"matmul": "cpu"}, "split_batch": True},
             "error: a batch that is split over devices cannot have a placement besides\n"
             "  help: leave out split_batch or placement",

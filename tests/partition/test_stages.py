@@ -37,8 +37,9 @@ def test_all_stages_take_the_least_time_there_is(problem):
 def chain(seconds: dict[int, float], count: int, **memory) -> Problem:
     tasks = [Task(f"t{i}", seconds, weights=(i,)) for i in range(count)]
     edges = [Edge(1, i, (i + 1,)) for i in range(count - 1)]
-    ways = {(a, b): Link(0.0, 10.0) for a in range(3) for b in range(3)}
-    return Problem(["a", "b", "c"], tasks, edges, ways, [10] * count, **memory)
+    devices = range(max(2, *seconds) + 1)
+    ways = {(a, b): Link(0.0, 10.0) for a in devices for b in devices}
+    return Problem([f"d{i}" for i in devices], tasks, edges, ways, [10] * count, **memory)
 
 
 def test_a_pipeline_is_even():
@@ -65,3 +66,8 @@ def test_long_chains_are_cut_at_some_of_their_tasks(monkeypatch):
 def test_many_devices_come_in_their_order(monkeypatch):
     monkeypatch.setattr(stages, "MOST_ORDERED", 2)
     assert balanced_stages(chain({0: 3.0, 1: 1.0, 2: 1.0}, 7)) == (0,) + (1,) * 3 + (2,) * 3
+
+
+def test_many_devices_need_no_table_for_each_set_of_them():
+    found = balanced_stages(chain(dict.fromkeys(range(40), 1.0), 80))
+    assert [found.count(device) for device in range(40)] == [2] * 40

@@ -212,3 +212,13 @@ def test_random_numbers_differ_between_graphs_and_follow_pytorchs_seed():
     assert not torch.equal(first, ours(1)[0])
     torch.manual_seed(4)
     torch.testing.assert_close(ours(1)[:2], (first, second))
+
+
+def test_fused_layers_of_inference_are_compiled():
+    net = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    ours, x = compiled(net), torch.randn(2, 5, 8)
+    hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad(), _Silent():
+        torch.testing.assert_close(ours(x), net(x))
+        expected = net(x, src_key_padding_mask=hidden)
+        torch.testing.assert_close(ours(x, src_key_padding_mask=hidden), expected)

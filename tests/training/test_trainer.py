@@ -290,6 +290,38 @@ def test_a_label_that_is_no_class_is_an_error() -> None:
     )
 
 
+@pytest.mark.parametrize("label", [2, -1])
+def test_machine_code_refuses_a_label_that_is_no_class_too(label: int) -> None:
+    made = ag.Trainer(MODULE, "cross_entropy", ag.optim.SGD(), threads=1)
+    with pytest.raises(ag.IndexRangeError) as caught:
+        made.step(X, np.full(22, label))
+    assert caught.value.what == f"check_labels: labels must be from 0 to 1, got {label}"
+
+
+@pytest.mark.parametrize(
+    ("layers", "loss", "what"),
+    [
+        (
+            [nn.Linear(3, 2), nn.Flatten(0, 1)],
+            "cross_entropy",
+            "for 2 samples, the loss needs 8 rows of 'labels'",
+        ),
+        (
+            [nn.Linear(3, 5)],
+            ag.optim.CTC(longest=3),
+            "for 2 samples, the loss needs 4 rows of 'labels'",
+        ),
+    ],
+)
+def test_outputs_whose_first_axis_is_not_that_of_the_batch_are_refused(
+    layers: list[nn.Layer], loss: Any, what: str
+) -> None:
+    module = nn.Sequential(*layers).module({"x": (2, 4, 3)})
+    with pytest.raises(ag.UsageError) as caught:
+        ag.Trainer(module, loss, "sgd", backend="interpreter")
+    assert caught.value.what == what
+
+
 def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
     fitted(trainer(), epochs=1, checkpoint=tmp_path)
     with pytest.raises(ag.UsageError) as caught:

@@ -123,3 +123,35 @@ def test_left_alone_if(case: str) -> None:
         }}
         """,
     )
+
+
+STORED = "{block_size = 2, bits = 0, activations = int8}"
+
+
+def test_stored_matrices_are_joined_with_their_scales() -> None:
+    check_rewrites(
+        MergeMatMuls(),
+        before=f"""
+            const @wq : i8[1, 2] = [1, 2]
+            const @sq : f32[1, 1] = [1]
+            const @wk : i8[2, 2] = [5, 6, 7, 8]
+            const @sk : f32[2, 1] = [2, 3]
+            func @main(%x: f32[3, 2]) {{
+              %q = stored_matmul(%x, @wq, @sq) {STORED} : f32[3, 1]
+              %k = stored_matmul(%x, @wk, @sk) {STORED} : f32[3, 2]
+              %s = matmul(%k, %q) {{transpose_lhs = true, transpose_rhs = false}} : f32[2, 1]
+              return %s
+            }}
+        """,
+        after=f"""
+            const @wq_1 : i8[3, 2] = [1, 2, 5, 6, 7, 8]
+            const @sq_1 : f32[3, 1] = [1.0, 2.0, 3.0]
+            func @main(%x: f32[3, 2]) {{
+              %q_1 = stored_matmul(%x, @wq_1, @sq_1) {STORED} : f32[3, 3]
+              %q = slice(%q_1) {{starts = (0, 0), extents = (3, 1), steps = (1, 1)}} : f32[3, 1]
+              %k = slice(%q_1) {{starts = (0, 1), extents = (3, 2), steps = (1, 1)}} : f32[3, 2]
+              %s = matmul(%k, %q) {{transpose_lhs = true, transpose_rhs = false}} : f32[2, 1]
+              return %s
+            }}
+        """,
+    )

@@ -9,7 +9,8 @@ import click
 from afterglow.backends.backend import TargetInfo
 from afterglow.backends.registry import backend_factory, backend_names
 from afterglow.cli.session import Session, general_options
-from afterglow.support.errors import AfterglowError, warn
+from afterglow.support.errors import AfterglowError, UsageError, warn
+from afterglow.support.plugins import plugin_failures
 from afterglow.support.tables import table
 
 
@@ -31,7 +32,9 @@ def targets(session: Session) -> int:
 def _targets_of(backend: str) -> Sequence[TargetInfo]:
     """The targets of a backend; nothing but a warning if its package cannot be used."""
     try:
-        return backend_factory(backend).targets()
+        factory = backend_factory(backend)
+        with plugin_failures(f"backend {backend!r}", UsageError):
+            return factory.targets()
     except AfterglowError as error:
         warn(error.what)
         return ()

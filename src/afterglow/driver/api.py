@@ -63,6 +63,7 @@ def compile(
     round_weights: Any = None,
     keep: Sequence[str] = (),
     allow: Sequence[str] = (),
+    activations: str | None = None,
     tune: float | None = None,
     cache: bool | str | Path = True,
     verify: bool | None = None,
@@ -122,6 +123,8 @@ def compile(
         keep: what stays in f32, for "float16", "bfloat16" and "int8": names of nodes of the model,
             patterns with stars, and for floats also ops, such as "conv".
         allow: ops that compute in "float16" or "bfloat16" although they do not by default.
+        activations: what products with matrices stored in blocks multiply: "float32", or "int8" for
+            rows rounded to 8 bits in blocks of 32; None for what the model says: docs/gguf.md.
         tune: measure candidate algorithms for about this many seconds instead of estimating.
         cache: folder for compiled code, True for the default one, False for none.
         verify: check the program after each pass, and each instruction as it runs.
@@ -151,6 +154,7 @@ def compile(
         quantization=quantization,
         keep=name_list("keep", keep),
         allow=name_list("allow", allow),
+        activations=activations,
         tune=tune,
         cache=cache_folder(cache),
         verify=verify_by_default() if verify is None else verify,

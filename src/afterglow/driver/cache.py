@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.driver.devices import device_of, find_device, is_own_backend
+from afterglow.driver.devices import device_failures, device_of, find_device, is_own_backend
 from afterglow.driver.options import Options
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.saved import read_versions, save_versions
@@ -173,7 +173,7 @@ def model_key(digest: str, options: Options) -> str:
     profile = "" if options.profile is None else options.profile.digest
     rounding = "" if options.rounding is None else options.rounding.digest
     precision = f"{options.precision} {profile} {options.quantization} {rounding}"
-    precision = f"{precision} {options.keep} {options.allow}"
+    precision = f"{precision} {options.keep} {options.allow} {options.activations}"
     choice = f"{options.policy} {precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
     placed = [f"{device} {_identity(options.on(device))}" for device in options.devices]
@@ -211,7 +211,9 @@ def _partition_dims(options: Options) -> str:
 
 def _identity(options: Options) -> str:
     """The device that runs what is compiled, with its driver."""
-    return find_device(device_of(options.backend)).identity()
+    name = device_of(options.backend)
+    with device_failures(name):
+        return find_device(name).identity()
 
 
 def _content(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -11,8 +12,8 @@ from afterglow.runtime.device import Device, DeviceInfo, SeveralDevices
 from afterglow.runtime.native.device import CpuDevice
 from afterglow.runtime.native.program import HostProgram
 from afterglow.runtime.partitioned.graph import DEVICE as PARTITIONED
-from afterglow.support.errors import AfterglowError, UsageError
-from afterglow.support.plugins import DEVICES, load_plugin, plugin_names
+from afterglow.support.errors import AfterglowError, DeviceError, UsageError
+from afterglow.support.plugins import DEVICES, load_plugin, plugin_failures, plugin_names
 from afterglow.types import Array
 
 _NEEDS = ("name", "describe", "identity", "load", "allocate")
@@ -58,7 +59,14 @@ def describe_devices() -> tuple[list[DeviceInfo], dict[str, AfterglowError]]:
 def infos_of(name: str) -> Sequence[DeviceInfo]:
     """What a device says of itself, or of each that it stands for."""
     device = find_device(name)
-    return device.describe_each() if isinstance(device, SeveralDevices) else [device.describe()]
+    with device_failures(name):
+        return device.describe_each() if isinstance(device, SeveralDevices) else [device.describe()]
+
+
+def device_failures(name: str) -> AbstractContextManager[None]:
+    """Turns what the code of a device raises into a `DeviceError`, unless it is our own."""
+    is_own = name in (*_OF_BACKENDS.values(), PARTITIONED)
+    return nullcontext() if is_own else plugin_failures(f"device {name!r}", DeviceError)
 
 
 def device_names() -> list[str]:

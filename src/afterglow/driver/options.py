@@ -44,6 +44,9 @@ class Precision:
         return self.by_row or self.by_profile or self.weights in (i8, u4)
 
 
+ACTIVATIONS = ("float32", "int8")
+"""What products with matrices stored in blocks may multiply."""
+
 PRECISIONS = {
     "float32": Precision(),
     "weights_bf16": Precision(weights=bf16),
@@ -103,6 +106,8 @@ class Options:
     """Nodes and ops that stay in f32, by name or pattern, where others become narrower."""
     allow: tuple[str, ...] = ()
     """Ops that compute in 16-bit floats although they do not by default."""
+    activations: str | None = None
+    """What products with matrices stored in blocks multiply; None for what the model says."""
     tune: float | None = None
     """Seconds for which candidate kernels are measured; None to go by estimates."""
     cache: Path | None = None

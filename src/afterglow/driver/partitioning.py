@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import inf
@@ -10,7 +11,7 @@ from math import inf
 from afterglow.backends.capabilities import Profiling, Tuning
 from afterglow.driver.batch_split import BatchDevice, BatchShare, batch_shares, split_batch
 from afterglow.driver.device_rates import rates_of
-from afterglow.driver.devices import find_device
+from afterglow.driver.devices import find_device, is_own_backend
 from afterglow.driver.options import Options, is_duration
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.graph import Function, Module
@@ -30,7 +31,8 @@ from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.partitioned.executable import PartitionedExecutable
 from afterglow.runtime.partitioned.graph import DEVICE, Part, PartGraph, to_artifact
 from afterglow.runtime.rates import Rates
-from afterglow.support.errors import MemoryLimitError, UsageError
+from afterglow.support.errors import CompileError, MemoryLimitError, UsageError
+from afterglow.support.plugins import plugin_failures
 from afterglow.types import Interface, Port
 
 MEASURED_TASKS = 100
@@ -48,16 +50,27 @@ def check_devices(options: Options, *, here: bool = False) -> None:
         raise UsageError(f"cannot tune for {options.tune} s", help="give seconds above 0")
     for each in every:
         stages = Stages(replace(each, tune=None) if options.devices else each)
-        find_backend(stages.options)
-        if here:
-            stages.check_runs_here()
+        with _backend_failures(each):
+            find_backend(stages.options)
+            if here:
+                stages.check_runs_here()
 
 
 def compile_module(module: Module, options: Options) -> CompiledFunction:
     """All stages from an imported module on, for one backend or for several devices."""
-    if not options.devices:
-        return Stages(options).finish(module)
-    return Partitioned(options).finish(module)
+    with _backend_failures(options):
+        if not options.devices:
+            return Stages(options).finish(module)
+        return Partitioned(options).finish(module)
+
+
+def _backend_failures(options: Options) -> AbstractContextManager[None]:
+    """Turns what backends of plug-ins raise into a `CompileError`; our own bugs stay bugs."""
+    backends = [device.backend for device in options.devices] or [options.backend]
+    plugins = [repr(name) for name in dict.fromkeys(backends) if not is_own_backend(name)]
+    if not plugins:
+        return nullcontext()
+    return plugin_failures(f"backend {', '.join(plugins)}", CompileError)
 
 
 @dataclass(frozen=True)

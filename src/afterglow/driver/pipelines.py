@@ -73,6 +73,7 @@ from afterglow.transforms.sink_transposes import SinkTransposes
 from afterglow.transforms.slices import SIMPLIFY_SLICES
 from afterglow.transforms.sparse_windows import SPLIT_SPARSE_WINDOWS
 from afterglow.transforms.store_fakes import STORE_FAKES
+from afterglow.transforms.stored_activations import set_activations
 from afterglow.transforms.stored_weights import MOVE_STORED_WEIGHTS
 from afterglow.transforms.sums_of_pads import SUMS_OF_PADS
 from afterglow.transforms.wide_tables import WIDE_TABLES
@@ -231,6 +232,12 @@ def narrowing_pipeline(
     scale = ScaleInputs(format.nearest, rounding)
     store = QuantizeWeights(format, rounding=rounding, divided=scale.divided)
     return Pipeline("narrow", (scale, store, DropDead()))
+
+
+def activations_pipeline(activations: str | None) -> Pipeline:
+    """What products with stored matrices multiply, if the options say so."""
+    passes = () if activations is None else (set_activations(activations),)
+    return Pipeline("activations", passes)
 
 
 def lowering_pipeline(has_kernel: HasKernel, *, optimize: bool) -> Pipeline:

@@ -35,6 +35,11 @@ def placed_on(
             f"target {target!r} cannot be that of several devices",
             help='name it with its device: backend=["opencl:PLATFORM/DEVICE", "cpu"]',
         )
+    if partition is not None and not hasattr(partition, "is_data"):  # its class is not imported
+        raise UsageError(
+            f"partition must be a PartitionConfig, got {partition!r}",
+            help='write partition=PartitionConfig(objective="throughput")',
+        )
     devices = found_devices() if backend == AUTO else logical_devices(_listed(backend))
     if len(devices) == 1 and devices[0].is_plain and partition is None:
         return {"backend": devices[0].backend, "target": devices[0].target, "threads": threads}

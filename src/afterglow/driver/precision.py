@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afterglow.backends.backend import Backend
-from afterglow.driver.options import PRECISIONS, Options
+from afterglow.driver.options import ACTIVATIONS, PRECISIONS, Options
 from afterglow.support.errors import UsageError
 
 
@@ -12,6 +12,10 @@ def check_precision(options: Options, backend: Backend) -> None:
     if options.precision not in PRECISIONS:
         raise UsageError(
             f"no precision {options.precision!r}", help=f"there are {', '.join(PRECISIONS)}"
+        )
+    if options.activations not in (None, *ACTIVATIONS):
+        raise UsageError(
+            f"no activations {options.activations!r}", help=f"there are {', '.join(ACTIVATIONS)}"
         )
     precision = PRECISIONS[options.precision]
     if options.rounding is not None:

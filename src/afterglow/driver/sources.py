@@ -18,12 +18,13 @@ def open_source(source: Any) -> Source:
     found = find_source(source)
     if found is None and isinstance(source, Traced):
         raise UsageError(
-            f"example inputs are for modules of PyTorch, got a {type(source.model).__name__}",
+            "example inputs and dynamic_shapes are for modules of PyTorch, "
+            f"got a {type(source.model).__name__}",
             help="give a torch.nn.Module",
         )
     if found is None:
         raise UsageError(
-            f"cannot compile a {type(source).__name__}",
+            f"cannot compile an object of type {type(source).__name__}",
             help="give a path, bytes, a torch.nn.Module with example inputs, an exported program, "
             "an onnx.ModelProto or an afterglow.Module",
         )

@@ -16,6 +16,7 @@ from afterglow.driver.limits import check_run
 from afterglow.driver.micro_batches import choose_micro_batches
 from afterglow.driver.options import PRECISIONS, Options, is_duration
 from afterglow.driver.pipelines import (
+    activations_pipeline,
     converting_pipeline,
     dynamic_pipeline,
     lowering_pipeline,
@@ -190,6 +191,7 @@ class Stages:
 
     def _narrow(self, module: Module, narrowing: Pipeline) -> None:
         narrowing.run(module, self._instruments())
+        activations_pipeline(self.options.activations).run(module, self._instruments())
         if self._rounding is not None:
             self._rounding.release()
 

@@ -14,6 +14,7 @@ from afterglow.frontends.definition.dialect import Dialect
 from afterglow.frontends.definition.host_graph import dialect_name
 from afterglow.frontends.formats import refusal
 from afterglow.frontends.gguf.front_end import GgufFrontEnd
+from afterglow.frontends.huggingface.front_end import HuggingFaceFrontEnd
 from afterglow.frontends.module import ModuleFrontEnd
 from afterglow.frontends.onnx.front_end import OnnxFrontEnd
 from afterglow.frontends.tflite.front_end import TfliteFrontEnd
@@ -43,6 +44,7 @@ BUILT_IN: tuple[FrontEnd, ...] = (
     Caffe2FrontEnd(),
     TfliteFrontEnd(),
     GgufFrontEnd(),
+    HuggingFaceFrontEnd(),
     OnnxFrontEnd(),
 )
 """Asked in this order, before those of plug-ins."""

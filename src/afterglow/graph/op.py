@@ -82,6 +82,8 @@ class Op:
     """Whether it only moves elements, so that their type does not matter to it."""
     dequantizes: ClassVar[bool] = False
     """Whether its operand is a smaller, quantized form of the result: the one to store."""
+    stored: ClassVar[tuple[str, ...]] = ()
+    """Operands whose narrow floats stay as they are: memory that is not worth a conversion."""
     takes_any_order: ClassVar[bool] = False
     """Whether axes of operands and results, but the last, may lie in memory in any order."""
     states_types: ClassVar[bool] = False

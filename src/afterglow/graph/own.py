@@ -11,6 +11,8 @@ from afterglow.graph.op import Op
 from afterglow.support.errors import AfterglowError, EvaluationError, TypeRuleError
 from afterglow.types import Array, TensorType
 
+_WRITES = "operands belong to others: write into a copy of them, x = x.copy()"
+
 
 def own_types(op: Op, operands: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
     """The types of the results, by a rule that may be wrong."""
@@ -32,11 +34,12 @@ def own_results(
 ) -> tuple[Array, ...]:
     """What an op computes of arrays, if that is what its type rule says."""
     try:
-        found: Any = op.evaluate(*operands)
+        found: Any = op.evaluate(*map(_read_only, operands))
     except AfterglowError:
         raise
     except Exception as error:  # whatever the code of a stranger raises
-        raise EvaluationError(f"{op.mnemonic}: evaluate failed: {_described(error)}") from error
+        what = f"{op.mnemonic}: evaluate failed: {_described(error)}"
+        raise EvaluationError(what, help=_WRITES if "read-only" in what else "") from error
     results = found if isinstance(found, tuple) else (found,)
     if len(results) != len(types):
         raise EvaluationError(
@@ -47,11 +50,21 @@ def own_results(
     )
 
 
+def _read_only(operand: Array | None) -> Array | None:
+    """An operand as an op may have it: an op that writes into it would change a caller's array."""
+    if not isinstance(operand, np.ndarray):
+        return operand
+    view = operand.view()
+    view.flags.writeable = False
+    return view
+
+
 def _checked(op: Op, result: Array, type: TensorType) -> Array:
+    """A result that fits its type, in memory of its own if it is an operand, or a part of one."""
     fits = result.dtype == type.dtype.numpy
     narrow = type.dtype.is_float and type.dtype.bits < 32 and result.dtype == np.float32
     if result.shape == type.shape and (fits or narrow):
-        return result
+        return result if result.flags.writeable else result.copy()
     text = f"{result.dtype}[{', '.join(map(str, result.shape))}]"
     wanted = type.dtype.numpy.name
     raise EvaluationError(

@@ -91,7 +91,7 @@ class Scheduler:
         """The model of a name, if it takes requests; the lock is held."""
         if self.is_closed:
             raise UsageError("the host is shut down")
-        entry = self.entries.get(name)
+        entry = self.entries.get(name) if isinstance(name, str) else None
         if entry is None or not entry.is_ready:
             known = ", ".join(name for name, entry in self.entries.items() if entry.is_ready)
             raise UsageError(

@@ -38,6 +38,7 @@ class WriteRows(Op):
     """
 
     inplace = ("cache",)
+    stored = ("cache", "rows")
 
     def infer(
         self, cache: TensorType, rows: TensorType, positions: TensorType, sequences: TensorType
@@ -83,6 +84,8 @@ class CachedAttention(Op):
     last `window` positions count; with a soft cap, scores s become softcap * tanh(s / softcap).
     Caches may hold 16 bits of f32; those of i8 need scales [sequences, heads, context, 1].
     """
+
+    stored = ("keys", "values")
 
     scale: float
     window: int = 0

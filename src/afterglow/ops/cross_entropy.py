@@ -11,9 +11,10 @@ from afterglow.graph import Builder, Gradients, Op, Value, op
 from afterglow.ops.arithmetic import Arithmetic
 from afterglow.ops.channels import emit_along
 from afterglow.ops.conversion import Cast
-from afterglow.ops.elementwise import Equal, Less, Neg, Where, scalar
+from afterglow.ops.elementwise import Equal, Neg, Where, scalar
 from afterglow.ops.functions import Exp
 from afterglow.ops.indexing import Gather, GatherElements, Iota
+from afterglow.ops.lengths import CheckLabels, require_labels
 from afterglow.ops.loss import LossReduction
 from afterglow.ops.movement import Reshape
 from afterglow.ops.reduction import ReduceSum, emit_total, narrowed, widened
@@ -25,7 +26,6 @@ from afterglow.ops.rules import (
     require_shape,
 )
 from afterglow.ops.softmax import LogSoftmax
-from afterglow.support.errors import IndexRangeError
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import i32, i64
 
@@ -90,10 +90,7 @@ class LabelLoss(Op):
         labels = np.expand_dims(labels, axis).astype(np.int64)
         counts = labels != self.ignore_index
         places = np.where(counts, labels, 0)
-        outside = places[(places < 0) | (places >= classes)]
-        if outside.size:
-            allowed = (0, classes - 1)
-            raise IndexRangeError.of(self.mnemonic, "labels", int(outside[0]), allowed)
+        require_labels(self, places, classes)
         return counts, places
 
     def emit_loss(self, b: Builder, logs: Value, labels: Value, weight: Value | None) -> Value:
@@ -131,14 +128,9 @@ class _Target:
         is_small = at.type.dtype is i32 and least <= self.loss.ignore_index <= most
         at = at if is_small or at.type.dtype is i64 else b.emit(Cast(i64), at)
         self.ignored = b.emit(Equal(), at, scalar(b, self.loss.ignore_index, at))
-        self.place = b.emit(Where(), self.ignored, scalar(b, 0, at), at)
+        place = b.emit(Where(), self.ignored, scalar(b, 0, at), at)
+        self.place = b.emit(CheckLabels(self.classes), place)
         self.at = at if at.type.dtype is i32 else b.emit(Cast(i32), at)
-
-    def _checked_place(self) -> Value:
-        """The index of each label, such that those below 0 do not count from the end."""
-        a = Arithmetic(self.b, self.place)
-        below = self.b.emit(Less(), self.place, a.value(0))
-        return self.b.emit(Where(), below, a.sub(self.place, self.classes), self.place)
 
     @cached_property
     def factor(self) -> Value | None:
@@ -159,7 +151,7 @@ class _Target:
         """The loss of each position, with an axis of extent 1 for that of classes."""
         if not self.has_labels:
             return self._emit_negative_sum(self._emit_probabilities())
-        picked = self.b.emit(GatherElements(self.axis), self.logs, self._checked_place())
+        picked = self.b.emit(GatherElements(self.axis), self.logs, self.place)
         if self.factor is not None:
             picked = self.a.mul(picked, self.factor)
         lost = self.b.emit(Neg(), picked)

@@ -13,6 +13,7 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Equal, Less, Max, Neg, Not, Where, scalar
 from afterglow.ops.functions import Exp, Log
 from afterglow.ops.indexing import Gather, GatherElements, Iota
+from afterglow.ops.lengths import CheckLabels, CheckLengths, require_labels
 from afterglow.ops.loss import LossReduction
 from afterglow.ops.movement import Concat, Expand, Pad, Reshape, Slice
 from afterglow.ops.reduction import narrowed, widened
@@ -98,6 +99,7 @@ class CTC(Op):
 
     def _loss(self, logs: Array, labels: Array) -> float:
         """The loss of one sequence."""
+        require_labels(self, labels, logs.shape[1])
         places = np.full(2 * len(labels) + 1, self.blank)
         places[1::2] = labels
         may_skip = np.zeros(len(places), bool)
@@ -121,12 +123,12 @@ class CTC(Op):
     ) -> Value:
         """As `evaluate`, by a scan along time for all of the batch at once."""
         logs = widened(b, x)
-        time, batch, _ = logs.type.shape
+        time, batch, classes = logs.type.shape
         input_lengths, target_lengths = (
-            b.emit(Reshape((batch, 1)), b.emit(Cast(i32), lengths))
-            for lengths in (input_lengths, target_lengths)
+            b.emit(Reshape((batch, 1)), b.emit(Cast(i32), b.emit(CheckLengths(most), lengths)))
+            for lengths, most in ((input_lengths, time), (target_lengths, labels.type.shape[1]))
         )
-        places = self._emit_places(b, labels, target_lengths)
+        places = self._emit_places(b, labels, target_lengths, classes)
         start = self._emit_start(b, logs, places.type.shape)
         times = b.emit(Iota((time,), 0, i32))
         captured = [places, self._emit_skips(b, places), input_lengths]
@@ -139,7 +141,7 @@ class CTC(Op):
         losses = self.reduction.emit(b, b.emit(Reshape((batch,)), each))
         return narrowed(b, losses, x)
 
-    def _emit_places(self, b: Builder, labels: Value, lengths: Value) -> Value:
+    def _emit_places(self, b: Builder, labels: Value, lengths: Value, classes: int) -> Value:
         """Labels with a blank before each and at the end; only blanks behind the last that counts.
 
         What lies behind the last may be anything, and must not be taken for a class.
@@ -148,7 +150,7 @@ class CTC(Op):
         labels = b.emit(Cast(i32), labels)
         blank = scalar(b, self.blank, labels)
         counts = b.emit(Less(), b.emit(Iota((1, longest), 1, i32)), lengths)
-        labels = b.emit(Where(), counts, labels, blank)
+        labels = b.emit(CheckLabels(classes), b.emit(Where(), counts, labels, blank))
         last = b.emit(Expand((batch, 1)), blank)
         places = np.full(2 * longest + 1, longest)
         places[1::2] = np.arange(longest)

@@ -59,6 +59,8 @@ class PartitionConfig:
                 f"placement must be a mapping or a function, got {self.placement!r}",
                 help='write placement={"conv1*": "cpu:0", "matmul": "cpu:1"}',
             )
+        if not callable(self.placement):
+            _check_patterns(self.placement)
         if self.split_batch and (callable(self.placement) or self.placement):
             raise UsageError(
                 "a batch that is split over devices cannot have a placement besides",
@@ -92,6 +94,15 @@ def facts_of(node: Node) -> NodeFacts:
         tuple(tuple(map(int, value.type.shape)) for value in node.given),
         tuple(tuple(map(int, value.type.shape)) for value in node.results),
     )
+
+
+def _check_patterns(placement: Mapping[str, str]) -> None:
+    wrong = [pattern for pattern in placement if not isinstance(pattern, str)]
+    if wrong:
+        raise UsageError(
+            f"placement names nodes by texts, got {wrong[0]!r}",
+            help='write placement={"conv1*": "cpu:0", "matmul": "cpu:1"}',
+        )
 
 
 def _named(placement: Mapping[str, str], nodes: Sequence[Node]) -> dict[Node, str]:

@@ -167,23 +167,23 @@ class _Search:
     def __init__(self, problem: Problem, tables: Sequence[Table], combine: Combine) -> None:
         self.problem, self.tables, self.combine = problem, tables, combine
         self.boundaries = boundaries_of(problem)
-        self.rows = [_Row.empty(len(self.boundaries)) for _ in range(1 << len(tables))]
+        self.rows = {placed: _Row.empty(len(self.boundaries)) for placed in self._sets()}
         self.rows[0].costs[0] = 0.0
-        for placed in range(len(self.rows)):
+        for placed in self.rows:
             for device in self._next_devices(placed):
                 self._extend(placed, device)
 
     @property
     def cost(self) -> float:
         """What the best stages of all tasks cost."""
-        return float(self.rows[-1].costs[-1])
+        return float(self.rows[self._all].costs[-1])
 
     def placement(self) -> Placement | None:
         """The device of each task."""
         if np.isinf(self.cost):
             return None
         devices = [0] * len(self.problem.tasks)
-        placed, last = len(self.rows) - 1, len(self.boundaries) - 1
+        placed, last = self._all, len(self.boundaries) - 1
         while placed:
             row = self.rows[placed]
             number, first = int(row.devices[last]), int(row.firsts[last])
@@ -192,12 +192,26 @@ class _Search:
             placed, last = placed ^ (1 << number), first
         return tuple(devices)
 
+    @property
+    def _all(self) -> int:
+        """The set of all devices."""
+        return (1 << len(self.tables)) - 1
+
+    @property
+    def _is_ordered(self) -> bool:
+        """Whether devices come in the given order alone."""
+        return len(self.tables) > MOST_ORDERED
+
+    def _sets(self) -> Iterable[int]:
+        """The sets of devices that may be placed first, each after those that it contains."""
+        if self._is_ordered:
+            return [(1 << count) - 1 for count in range(len(self.tables) + 1)]
+        return range(1 << len(self.tables))
+
     def _next_devices(self, placed: int) -> list[int]:
         """The devices that may come next, of those that are not placed."""
         left = [device for device in range(len(self.tables)) if not placed >> device & 1]
-        if len(self.tables) <= MOST_ORDERED:
-            return left
-        return left[:1] if placed == (1 << len(self.tables) - len(left)) - 1 else []
+        return left[:1] if self._is_ordered else left
 
     def _extend(self, placed: int, device: int) -> None:
         """Try all stages of a device behind those of the devices that are placed."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.support.errors import UsageError
 from afterglow.types import Array
 from afterglow.types.dtype import DTYPES
 
@@ -28,7 +29,17 @@ def array_of(tensor: Any) -> Array:
 
     Those of a type that NumPy has not are of a type of `ml_dtypes`.
     """
-    plain = tensor.detach()
+    try:
+        return _array_of(tensor.detach())
+    except (NotImplementedError, RuntimeError, KeyError):
+        kind = f"{tensor.dtype}, {tensor.layout}, on the device '{tensor.device}'"
+        raise UsageError(
+            f"a tensor that has no elements in rows and columns was given: {kind}",
+            help="give a plain tensor: to_dense() of a sparse one, dequantize() of a quantized one",
+        ) from None
+
+
+def _array_of(plain: Any) -> Array:
     if not plain.is_cpu or plain.is_conj() or plain.is_neg():
         plain = plain.resolve_conj().resolve_neg().cpu()
     try:

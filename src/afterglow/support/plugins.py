@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
+from traceback import extract_tb
 from typing import Any
 
-from afterglow.support.errors import UsageError
+from afterglow.support.errors import AfterglowError, UsageError
 
 BACKENDS, DEVICES = "afterglow.backends", "afterglow.devices"
 FRONT_ENDS = "afterglow.frontends"
@@ -60,6 +62,22 @@ def plugin_module(group: str, name: str) -> str:
     """The module that a plug-in is imported from; an empty text if there is no such plug-in."""
     point = _entry_points(group).get(name)
     return "" if point is None else point.module
+
+
+@contextmanager
+def plugin_failures(plugins: str, kind: type[AfterglowError]) -> Iterator[None]:
+    """Turn what the code of plug-ins raises into an error that names them, and where it failed."""
+    try:
+        yield
+    except (AfterglowError, MemoryError):
+        raise
+    except Exception as error:  # whatever the code of a stranger raises
+        *_, last = extract_tb(error.__traceback__)
+        raise kind(
+            f"{plugins} failed: {type(error).__name__}: {_first_line(error)}",
+            where=f"{last.filename}, line {last.lineno}, in {last.name}",
+            help="repair the package that brings it, or use another backend",
+        ) from error
 
 
 def _broken(point: Any, why: str) -> UsageError:

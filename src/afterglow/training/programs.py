@@ -14,7 +14,7 @@ from afterglow.graph import Module
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.device import DeviceBuffer
-from afterglow.support.errors import IndexRangeError, InternalError
+from afterglow.support.errors import IndexRangeError, InternalError, UsageError
 from afterglow.training.accumulate import SHARE, parts_of
 from afterglow.training.bundle import export_training, training_entries
 from afterglow.training.cost import TrainingMemory, training_memory
@@ -88,6 +88,7 @@ class Programs:
         self._first = training_step(module, recipe, outputs=outputs)
         self._compiled: dict[tuple[str, int], CompiledFunction] = {}
         self.fields = _fields(self._first)
+        _require_rows(self._first, source.batch)
         self.memory = Memory(self._initial(module))
 
     def _initial(self, module: Module) -> dict[str, Array]:
@@ -161,7 +162,9 @@ class Programs:
 
     def _program_for(self, kind: str, rows: int) -> CompiledFunction:
         if (kind, rows) not in self._compiled:
-            function = compile_module(self._step(kind, rows).module, self._options)
+            step = self._step(kind, rows)
+            _require_rows(step, rows)
+            function = compile_module(step.module, self._options)
             self.memory.join(function)
             self._compiled[kind, rows] = function
         return self._compiled[kind, rows]
@@ -232,6 +235,18 @@ class Programs:
 def _rows(batch: Mapping[str, Array]) -> int:
     """How many samples a batch has."""
     return len(next(iter(batch.values())))
+
+
+def _require_rows(step: TrainingStep, rows: int) -> None:
+    """Require that the first axis of each target, which follows the outputs, is the batch's."""
+    types = {value.name: value.type for value in step.module.main.inputs}
+    for name in step.targets:
+        if types[name].shape[0] != rows:
+            raise UsageError(
+                f"for {rows} samples, the loss needs {types[name].shape[0]} rows of {name!r}",
+                help="the first axis of outputs is that of the batch: leave it as it is, with "
+                "CrossEntropy(axis=-1) for [batch, tokens, classes], or CTC(batch_first=True)",
+            )
 
 
 def _fields(step: TrainingStep) -> Fields:

@@ -1,4 +1,4 @@
-"""Merge matrix products of one left operand with several constants into one.
+"""Merge matrix products of one left operand with several constants, stored in any way, into one.
 
 Queries, keys and values of attention are the case in mind: the left operand is read once, and the
 right one is wide. Each product becomes a slice of the merged one along the last axis.
@@ -17,6 +17,7 @@ from afterglow.ops.attention import Attention
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose, slice_axis
+from afterglow.ops.stored import StoredMatMul
 from afterglow.passes import Pass
 from afterglow.transforms.matching.values import escapes, has_one_use
 from afterglow.types import Array
@@ -30,7 +31,8 @@ class Product:
     """A matrix product with a constant, and the sum with a constant vector that follows it."""
 
     node: Node
-    weight: Constant
+    weights: tuple[Constant | None, ...]
+    """The matrix; of a stored one also its scales, zero points and minimums."""
     bias: Constant | None
     result: Value
     """What others take: the sum, or the product if there is none."""
@@ -43,7 +45,14 @@ class Product:
     def partners(self) -> Hashable:
         """The key under which products may be merged."""
         lhs = self.node.operands[0]
-        return lhs, self.node.op, self.weight.type.dtype, self.node.predicate
+        types = tuple(part and part.type.dtype for part in self.weights)
+        return lhs, self.node.op, types, self.node.predicate
+
+    @property
+    def axis(self) -> int:
+        """The axis of the matrix along which its columns of results lie."""
+        op = self.node.op
+        return 1 if isinstance(op, MatMul) and not op.transpose_rhs else 0
 
 
 class MergeMatMuls(Pass):
@@ -67,12 +76,15 @@ class MergeMatMuls(Pass):
 def _product(node: Node) -> Product | None:
     """The node as a product that merging does not make slower; None if it is not one."""
     match node:
-        case Node(MatMul(), [Value(), Constant() as weight]) if weight.type.rank == 2:
+        case Node(MatMul() | StoredMatMul(), [Value(), Constant() as matrix, *shared]):
+            weights = matrix, *(part if isinstance(part, Constant) else None for part in shared)
+            if weights != (matrix, *shared) or matrix.type.rank != 2:
+                return None
             bias, result = _sum_after(node)
             fits = all(isinstance(user.op, FOLLOWERS) for user in result.users)
-            if not fits or not result.use_count or escapes(result) or weight.use_count > 1:
+            if not fits or not result.use_count or escapes(result) or matrix.use_count > 1:
                 return None
-            return Product(node, weight, bias, result)
+            return Product(node, weights, bias, result)
     return None
 
 
@@ -93,10 +105,9 @@ def _merge(function: Function, group: Sequence[Product]) -> None:
     """Emit the merged product where the first one was; everything it needs is there already."""
     first = group[0].node
     b = Builder(function, first, name=first.name, origin=first.origin, predicate=first.predicate)
-    assert isinstance(first.op, MatMul)
-    axis = 0 if first.op.transpose_rhs else 1
-    weight = np.concatenate([product.weight.data for product in group], axis)
-    merged = b.emit(first.op, first.operands[0], b.constant(weight, group[0].weight.name))
+    columns = [product.weights for product in group]
+    weights = [_joined(b, parts, group[0].axis) for parts in zip(*columns, strict=True)]
+    merged = b.emit(first.op, first.operands[0], *weights)
     biases = [product.bias for product in group if product.bias is not None]
     if biases:
         merged = b.emit(Add(), merged, b.constant(_bias(group), biases[0].name))
@@ -113,9 +124,17 @@ def _merge(function: Function, group: Sequence[Product]) -> None:
         function.rename(part, product.result.name)
 
 
+def _joined(b: Builder, parts: Sequence[Constant | None], axis: int) -> Value | None:
+    """Parts of matrices as one constant, named as the first."""
+    present = [part for part in parts if part is not None]
+    if not present:
+        return None
+    return b.constant(np.concatenate([part.data for part in present], axis), present[0].name)
+
+
 def _bias(group: Sequence[Product]) -> Array:
     """The vectors one after the other, zeros where a product has none."""
-    dtype = group[0].weight.data.dtype
+    dtype = group[0].result.type.dtype.numpy
     return np.concatenate(
         [
             np.zeros(product.columns, dtype)

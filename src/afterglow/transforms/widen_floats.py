@@ -25,7 +25,7 @@ class WidenFloats(Pass):
     """What is f16 or bf16 inside of a function becomes f32: only what enters and leaves is rounded.
 
     Constants are widened with the rest, unless they are only moved (a table of embeddings), or are
-    weights of what is computed in f32 already. A cast
+    weights of what is computed in f32 already; so are caches in 16 bits. A cast
     to a narrow type that the model itself asks for rounds only what leaves the function, or what a
     body of If, Loop or Scan takes.
     """
@@ -94,12 +94,20 @@ def _is_narrow(node: Node) -> bool:
     if isinstance(node.op, Cast) and node.given[0].type.dtype is f32:
         return False
     narrow = [value for value in node.given if value.type.dtype in NARROW]
+    if narrow and all(value in _stored(node) for value in narrow):
+        return False
     made = [result for result in node.results if result.type.dtype in NARROW]
     if not made and all(isinstance(value, Constant) for value in narrow):
         return False
     if node.op.moves_only and narrow:
         return any(_unrounded(value) is not None for value in narrow)
     return bool(narrow or made)
+
+
+def _stored(node: Node) -> list[Value | None]:
+    """The operands whose storage type is the model's choice."""
+    names = zip(node.op.operand_names, node.operands, strict=False)
+    return [value for name, value in names if name in node.op.stored]
 
 
 def _unrounded(value: Value) -> Value | None:

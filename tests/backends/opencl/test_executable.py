@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import afterglow as ag
+from afterglow.backends.opencl.build import build
 from afterglow.backends.opencl.driver import library
 from afterglow.backends.opencl.executable import OpenClExecutable, runs_at_once
+from afterglow.backends.opencl.session import session
 from afterglow.backends.opencl.workspace import Workspace
 from afterglow.runtime.device import TimesSteps
-from afterglow.support.errors import DeviceError
+from afterglow.support.errors import DeviceError, InternalError
 from afterglow.testing.samples import COUNTER
 
 pytestmark = pytest.mark.usefixtures("opencl_device")
@@ -86,20 +88,17 @@ def test_steps_are_timed_one_by_one(executable):
     assert [step.origin for step in executable.steps()] == ["left", "right", "y"]
 
 
-def failing(code):
-    """A function that fails once, as a driver does."""
+def failing(code, call="enqueue_nd_range_kernel", routine="clEnqueueNDRangeKernel"):
+    """A function of the driver that fails once."""
     cl = library()
-    works, errors = cl.enqueue_nd_range_kernel, [code]
+    works, errors = getattr(cl, call), [code]
 
-    def enqueue(*arguments):
+    def fails(*arguments, **named):
         if errors:
-            record = cl._cl._ErrorRecord(
-                code=errors.pop(), routine="clEnqueueNDRangeKernel", msg=""
-            )
-            raise cl.RuntimeError(record)
-        return works(*arguments)
+            raise cl.RuntimeError(cl._cl._ErrorRecord(code=errors.pop(), routine=routine, msg=""))
+        return works(*arguments, **named)
 
-    return enqueue
+    return fails
 
 
 def test_after_a_lost_context_the_next_run_begins_anew(executable, monkeypatch, opencl_device):
@@ -114,6 +113,25 @@ def test_after_a_lost_context_the_next_run_begins_anew(executable, monkeypatch, 
         "  help: the next run begins anew on this device; if it fails again, use another"
     )
     assert np.array_equal(executable.run(arrays(0), {})[0], wanted)
+
+
+@pytest.mark.parametrize("call", ["Context", "CommandQueue", "Program", "Kernel"])
+def test_a_device_that_fails_while_a_model_is_loaded_anew_is_tried_again(
+    executable, monkeypatch, call
+):
+    wanted = executable.run(arrays(0), {})[0]
+    with executable.workspace() as workspace:
+        workspace.program.session.lose()
+    code = library().status_code.OUT_OF_RESOURCES
+    monkeypatch.setattr(library(), call, failing(code, call, f"clCreate{call}"))
+    with pytest.raises(DeviceError, match=f"clCreate{call} failed: OUT_OF_RESOURCES"):
+        executable.run(arrays(0), {})
+    assert np.array_equal(executable.run(arrays(0), {})[0], wanted)
+
+
+def test_kernels_that_the_driver_refuses_are_our_error(opencl_device):
+    with pytest.raises(InternalError, match="does not compile the kernels"):
+        build("kernel void broken(", session(opencl_device.name))
 
 
 def test_states_that_a_failing_device_held_are_lost_until_they_are_reset(

@@ -16,6 +16,7 @@ from afterglow.frontends.base import UnboundDimensionsError
 from afterglow.frontends.caffe2.source import Caffe2Source
 from afterglow.frontends.registry import find_source
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from tests.frontends.caffe2.files import odd_net, small_nets
 from tests.frontends.caffe2.nets import Net, Op, fill, filled, op
 
 X = np.array([[-1, 2, 3]], np.float32)
@@ -175,6 +176,27 @@ def test_errors_name_the_operator() -> None:
     assert error.what == "blob 'y': it has 1 elements, its shape (2,) needs 2"
 
 
+def test_operands_of_the_wrong_shape_are_refused() -> None:
+    two = fill("y", np.zeros(2, np.float32))
+    error = refused(two, op("Concat", ["x", "y"], ["z"], axis=1), x=(1, 2))
+    assert error.what.startswith("concat: ")
+    lengths = fill("n", np.zeros(2, np.int32))
+    error = refused(lengths, op("LengthsSum", ["x", "n"], ["z"]), x=())
+    assert error.what == "rows must have 1 or more axes, they are f32[]"
+    error = refused(op("TopK", ["x"], k=1, axis=0), x=())
+    assert error.what == "attribute 'axis' is 0, x is f32[]"
+    lengths = fill("n", np.full(2, 2**31 - 1, np.int32))
+    error = refused(lengths, op("LengthsRangeFill", ["n"], ["z"]))
+    assert error.what.startswith("a result is too large: i32[4294967294]")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nets_with_odd_numbers_are_imported_or_refused(seed: int) -> None:
+    numbers = random.Random(seed)
+    load_or_refuse(odd_net(numbers.choice(NETS), numbers).binary())
+
+
+NETS = small_nets()
 WHOLE = Net([*INIT.ops, *PREDICT.ops, op("Transpose", ["h"], axes=[1, 0])], ["x"], ["y"])
 BINARY, TEXT = WHOLE.binary(), WHOLE.text().encode()
 

@@ -11,8 +11,8 @@ import pytest
 import afterglow as ag
 from afterglow.frontends.caffe2.importers import CAFFE2
 from afterglow.support.errors import AfterglowError
+from tests.frontends.caffe2.cases import nchw, nhwc, run_onnx
 from tests.frontends.caffe2.nets import Net, Op, op
-from tests.frontends.caffe2.test_ops import nchw, nhwc, run_onnx
 
 rng = np.random.default_rng(1)
 X_SCALE, X_ZERO, Y_SCALE, Y_ZERO = 0.05, 120, 0.25, 100
@@ -170,3 +170,11 @@ def test_bytes_without_a_scale_are_refused() -> None:
     with pytest.raises(AfterglowError) as caught:
         ag.compile(predict.binary(), shapes={"u": (2,)}, cache=False)
     assert caught.value.what == "there is no scale for input 0, 'u'"
+
+
+def test_zero_points_that_no_byte_can_be_are_refused() -> None:
+    weight = stored("u", np.zeros(2, np.uint8), 1.0, 300)
+    net = Net([weight, op("Int8Dequantize", ["u"])], [], ["y"])
+    with pytest.raises(AfterglowError) as caught:
+        ag.compile(net.binary(), cache=False)
+    assert caught.value.what == "the zero points of input 0 are (300,), it is u8[2]"

@@ -45,6 +45,14 @@ def changed(path, **entries):
         ("models/more.json", CALL, "an expression in the program is no arithmetic"),
         ("models/more.json", b'{"expr_str": "S(1).args"}', "is no arithmetic"),
         ("models/more.json", b'{"expr_str": "Symbol(\'a b\')"}', "is no arithmetic"),
+        ("models/more.json", b'{"expr_str": "9**9**9"}', "is no arithmetic"),
+        (
+            "models/more.json",
+            b'{"expr_str": "Pow(Integer(9), Integer(99999))"}',
+            "is no arithmetic",
+        ),
+        ("models/more.json", b'{"expr_str": "2**9**2**9**2"}', "is no arithmetic"),
+        ("models/more.json", b'{"expr_str": "Permutation(999999999)"}', "is no arithmetic"),
         ("models/more.json", b'{"expr_str": "2*("}', "is malformed"),
         ("models/more.json", b"{", "its archive cannot be read"),
     ],
@@ -60,6 +68,25 @@ def test_a_pickle_that_runs_code_does_not(file, tmp_path):  # noqa: F811
     with pytest.raises(ag.ModelError, match="PyTorch cannot read the program"):
         ag.compile(changed(file, **{"data/sample_inputs/model.pt": buffer.getvalue()}))
     assert not (tmp_path / "written").exists()
+
+
+def test_a_damaged_program_is_refused_without_a_traceback(file, caplog):  # noqa: F811
+    with pytest.raises(ag.ModelError, match="PyTorch cannot read the program"):
+        ag.compile(changed(file, **{"archive_version": b"x", "models/model.json": b"{}"}))
+    with pytest.raises(ag.ModelError, match="PyTorch cannot read the program"):
+        ag.compile(changed(file, **{"archive_format": b"x"}))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(("offset", "value"), [(8, 1), (10, 8), (10, 14)])
+def test_entries_that_claim_to_be_encrypted_or_packed_are_refused(file, offset, value):  # noqa: F811
+    data = bytearray(file.read_bytes())
+    place = data.index(b"PK\1\2", data.index(b"model.json"))
+    while b"model.json" not in data[place : place + 100]:
+        place = data.index(b"PK\1\2", place + 4)
+    data[place + offset] = value
+    with pytest.raises(ag.ModelError, match="the program is damaged"):
+        ag.compile(bytes(data))
 
 
 def test_sizes_are_arithmetic(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -225,6 +226,21 @@ def test_a_type_error_shows_the_node_and_the_place_in_the_text() -> None:
 def test_shapes_are_given_for_the_operands_of_the_text() -> None:
     with pytest.raises(ag.UsageError, match="shapes must be given for a, b, got a"):
         ag.comprehension("o[i] = a[i] + b[i]").module({"a": (3,)})
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "what"),
+    [
+        ((-3,), "f32", "x cannot have the shape (-3,)"),
+        (("a",), "f32", "x cannot have the shape ('a',)"),
+        (3, "f32", "x cannot have the shape 3"),
+        ((3,), "float", "there is no element type 'float'"),
+    ],
+)
+def test_a_shape_that_none_can_have_is_refused(shape: Any, dtype: str, what: str) -> None:
+    with pytest.raises(ag.UsageError) as caught:
+        ag.comprehension("o[i] = x[i]").module({"x": shape}, dtype)
+    assert caught.value.what == what
 
 
 def test_a_batch_may_have_bounds_instead_of_an_extent() -> None:

@@ -11,13 +11,15 @@ from afterglow.backends.backend import KernelCache
 from afterglow.backends.opencl.codegen import BINARY, SOURCE
 from afterglow.backends.opencl.driver import library
 from afterglow.backends.opencl.limits import Limits
-from afterglow.backends.opencl.session import Session
+from afterglow.backends.opencl.session import Session, status_of
 from afterglow.runtime.artifact import Section
 from afterglow.support.digest import digest_of_bytes, digest_of_texts
 from afterglow.support.errors import InternalError
 
 _ROUNDED = "-cl-fp32-correctly-rounded-divide-sqrt"
 _SEAL_BYTES = 40
+_REFUSALS = ("BUILD_PROGRAM_FAILURE", "INVALID_BUILD_OPTIONS", "COMPILE_PROGRAM_FAILURE")
+"""Errors of drivers about a program; all others are about the device."""
 _MOST_LINES = 20
 """Lines of what a driver says about a program that it refuses."""
 
@@ -58,13 +60,15 @@ def restore(binary: bytes, source: str, on: Session) -> Any:
 def build(source: str, on: Session) -> Any:
     """Kernels that the driver compiled from text."""
     cl = library()
-    try:
-        with _quiet(cl):
-            program = cl.Program(on.context, source)
+    with on.guarded("compile the kernels"), _quiet(cl):
+        program = cl.Program(on.context, source)
+        try:
             return program.build(options_for(on.limits), cache_dir=False)
-    except cl.Error as error:
-        said = "\n".join(str(error).splitlines()[:_MOST_LINES])
-        raise InternalError(f"{on.limits.name} does not compile the kernels: {said}") from error
+        except cl.Error as error:
+            if status_of(error) not in _REFUSALS:
+                raise
+            said = "\n".join(str(error).splitlines()[:_MOST_LINES])
+            raise InternalError(f"{on.limits.name} does not compile the kernels: {said}") from error
 
 
 def _seal(binary: bytes) -> bytes:

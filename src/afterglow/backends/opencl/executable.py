@@ -96,11 +96,10 @@ class OpenClExecutable:
         """A workspace for a run, on a device that has not failed yet."""
         while True:
             program, workspaces = self._alive()
-            with workspaces.lent() as workspace:
+            with program.session.guarded("run the model"), workspaces.lent() as workspace:
                 if program.session.is_lost:  # it failed while this run waited
                     continue
-                with program.session.guarded("run the model"):
-                    yield workspace
+                yield workspace
                 return
 
     def _alive(self) -> tuple[LoadedProgram, Pool[Workspace]]:

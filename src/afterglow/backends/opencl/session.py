@@ -60,7 +60,7 @@ class Session:
         try:
             yield
         except cl.Error as error:
-            if cl.status_code.to_string(error.code, "%d") in _NO_MEMORY:
+            if status_of(error) in _NO_MEMORY:
                 raise self._out_of_memory(doing, nbytes) from error
             self.lose()
             raise DeviceError(
@@ -83,6 +83,11 @@ class Session:
         )
 
 
+def status_of(error: Any) -> str:
+    """What the standard calls the status code of an error of the driver."""
+    return str(library().status_code.to_string(error.code, "%d"))
+
+
 def memory_of(limits: Limits) -> str:
     """What memory a device has, for errors."""
     most = min(limits.buffer_bytes, limits.memory_bytes)
@@ -94,8 +99,18 @@ def session(target: str) -> Session:
     device, limits = find(target)
     with _LOCK:
         if limits.name not in _OPEN:
-            _OPEN[limits.name] = Session(device, limits)
+            _OPEN[limits.name] = _opened(device, limits)
         return _OPEN[limits.name]
+
+
+def _opened(device: Any, limits: Limits) -> Session:
+    try:
+        return Session(device, limits)
+    except library().Error as error:
+        raise DeviceError(
+            f"{limits.name} cannot be opened: {error}",
+            help="the next run tries it again; if it fails again, use another device",
+        ) from error
 
 
 _OPEN: dict[str, Session] = {}

@@ -96,9 +96,9 @@ class Caffe2Node(NodeContext):
     def axis(self, x: Value, name: str = "axis", default: int = 1) -> int:
         """An axis of an operand, counted from the front."""
         axis, rank = self.integer(name, default), x.type.rank
-        if not -rank <= axis < max(rank, 1):
+        if not -rank <= axis < rank:
             raise ModelError(f"attribute {name!r} is {axis}, x is {x.type}")
-        return axis % max(rank, 1)
+        return axis % rank
 
     def axes(self, x: Value, name: str) -> tuple[int, ...] | None:
         """Axes of an operand, counted from the front; None if none are named."""

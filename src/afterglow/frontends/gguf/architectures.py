@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from afterglow.frontends.gguf.reader import GgufFile
 from afterglow.frontends.language.config import LanguageConfig, LayerConfig
 from afterglow.frontends.language.facts import Facts
+from afterglow.frontends.language.fused import cut_fused
 from afterglow.frontends.language.rope import Rope, Yarn
 from afterglow.frontends.language.weights import Weight
 from afterglow.support.errors import ModelError, UnsupportedError
@@ -29,8 +30,6 @@ class Architecture:
     """Of so many layers the last does not turn heads; 0: all turn them."""
     local_base: float = 0.0
     """The base of rotary embeddings in layers with a window, if they have another one."""
-    fused: bool = False
-    """Whether queries, keys and values are one matrix, and so are gate and up."""
 
 
 _ARCHITECTURES = {
@@ -39,7 +38,7 @@ _ARCHITECTURES = {
     "qwen3": Architecture(),
     "smollm3": Architecture(interleaved=True, turns_all_but=4),
     "granite": Architecture(interleaved=True),
-    "phi3": Architecture(fused=True),
+    "phi3": Architecture(),
     "gemma": Architecture(activation="gelu", scales_embedding=True),
     "gemma2": Architecture(activation="gelu", scales_embedding=True, window_every=2),
     "gemma3": Architecture(
@@ -191,33 +190,7 @@ def _factors(tensors: Mapping[str, Weight], keys: _Keys, original: int) -> tuple
 
 
 def read_weights(file: GgufFile, config: LanguageConfig) -> dict[str, Weight]:
-    """The tensors that are weights; those that several layers share a matrix of are cut apart."""
+    """The tensors that are weights; those that are one matrix are cut apart."""
     weights = {name: w for name, w in file.tensors.items() if name not in _IGNORED}
-    if architecture_of(file)[1].fused:
-        for number in range(len(config.layers)):
-            _cut(weights, f"blk.{number}", config)
+    cut_fused(weights, config)
     return weights
-
-
-def _cut(weights: dict[str, Weight], block: str, config: LanguageConfig) -> None:
-    """Give the parts of matrices that are one the names that they have elsewhere."""
-    keys = config.kv_heads * config.key_width
-    values = config.kv_heads * config.value_width
-    parts = {
-        "attn_qkv": (
-            ("attn_q", config.heads * config.key_width),
-            ("attn_k", keys),
-            ("attn_v", values),
-        ),
-        "ffn_up": (("ffn_gate", config.hidden), ("ffn_up", config.hidden)),
-    }
-    for fused, cuts in parts.items():
-        for kind in ("weight", "bias"):
-            whole = weights.get(f"{block}.{fused}.{kind}")
-            if whole is not None and whole.shape[0] == sum(rows for _, rows in cuts):
-                del weights[f"{block}.{fused}.{kind}"]
-                start = 0
-                for name, rows in cuts:
-                    part = f"{block}.{name}.{kind}"
-                    weights[part] = whole.rows(part, start, start + rows)
-                    start += rows

@@ -17,7 +17,7 @@ from afterglow.support.errors import ModelError, UnsupportedError
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MOST_AXES = 4
-ALIGNMENT = 32
+FILE_ALIGNMENT = 32
 """Tensors begin at multiples of so many bytes, unless the file names another number."""
 _LEAST_VALUE = 13
 """Bytes that an entry of metadata takes at least: the length of a key, a type, a value."""
@@ -53,7 +53,7 @@ def read_file(data: memoryview) -> GgufFile:
     entries = cursor.count(_LEAST_VALUE, "the number of metadata entries")
     metadata = _metadata(cursor, entries)
     records = [_record(cursor, number) for number in range(tensors)]
-    alignment = metadata.integer("general.alignment", ALIGNMENT)
+    alignment = metadata.integer("general.alignment", FILE_ALIGNMENT)
     if alignment < 1 or alignment & (alignment - 1):
         raise ModelError(f"the alignment of tensors is {alignment}, which is no power of 2")
     start = -(-cursor.place // alignment) * alignment

@@ -46,6 +46,8 @@ class LanguageConfig:
     residual_scale: float = 1.0
     logit_scale: float = 1.0
     activation: str = "silu"
+    norm_shift: float = 0.0
+    """What is added to the weights of norms, which some files store less 1."""
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:

@@ -7,10 +7,12 @@ position, and attends to what is there up to its own position.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from afterglow.frontends.definition.model import (
     AttributeDef,
@@ -26,7 +28,7 @@ from afterglow.frontends.language.config import LanguageConfig, LayerConfig
 from afterglow.frontends.language.rope import Rope
 from afterglow.frontends.language.weights import Weight
 from afterglow.support.errors import ModelError, UnsupportedError
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32, i32
 
 _KINDS: dict[type, AttributeKind] = {
@@ -169,7 +171,7 @@ class _GraphWriter:
         return self._linear(y, f"{block}.ffn_down", (config.width, config.hidden))
 
     def _norm(self, x: str, name: str, width: int) -> str:
-        operands = (x, self._vector(f"{name}.weight", width))
+        operands = (x, self._vector(f"{name}.weight", width, self.config.norm_shift))
         return self._node("rms_norm", name, operands, epsilon=self.config.epsilon)
 
     def _linear(self, x: str, weight: str, shape: tuple[int, int], name: str = "") -> str:
@@ -188,11 +190,10 @@ class _GraphWriter:
         self.nodes.append(NodeDef(op, "", name, operands, (name,), described))
         return name
 
-    def _vector(self, name: str, width: int) -> str:
+    def _vector(self, name: str, width: int, shift: float = 0.0) -> str:
         """Norms and biases, which are read in f32 whatever they are stored in."""
         weight = self._weight(name, (width,))
-        self.constants[name] = TensorDef(name, weight.floats, name, TensorType(f32, (width,)))
-        return name
+        return self._constant(name, partial(_shifted, weight, shift), TensorType(f32, (width,)))
 
     def _matrix(self, name: str, shape: tuple[int, int]) -> tuple[tuple[str, ...], dict[str, Any]]:
         """The operands that a matrix is, and how its numbers are to be read."""
@@ -207,8 +208,8 @@ class _GraphWriter:
             operands.append(self._constant(f"{name}.minimum", weight.minimums, scales))
         return tuple(operands), {"block": format.group, "bits": format.bits}
 
-    def _constant(self, name: str, read: Any, type: TensorType) -> str:
-        self.constants[name] = TensorDef(name, partial(read), name, type)
+    def _constant(self, name: str, read: Callable[[], Any], type: TensorType) -> str:
+        self.constants[name] = TensorDef(name, read, name, type)
         return name
 
     def _weight(self, name: str, shape: tuple[int, ...]) -> Weight:
@@ -228,6 +229,10 @@ class _GraphWriter:
                 f"a model of the architecture {self.config.architecture!r} has no place for the "
                 f"tensors {', '.join(map(repr, left[:3]))}{more}"
             )
+
+
+def _shifted(weight: Weight, shift: float) -> Array:
+    return weight.floats() + np.float32(shift) if shift else weight.floats()
 
 
 BY_TOKEN = ("tokens", "positions", "sequences")

@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import io
 import json
+import lzma
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,13 +23,27 @@ from afterglow.support.errors import ModelError, UnsupportedError
 
 _MOST_JSON = 2**28
 _MOST_EXPRESSION = 10_000
-_NAMES = re.compile(r"[A-Z]\w*|[a-z]{1,3}\d+|floor|ceiling|oo|int_oo|zoo")
-"""Classes of SymPy, symbols, and the functions that sizes are made of."""
+_NAMES = re.compile(
+    r"Symbol|Integer|Rational|Float|Add|Mul|Pow|Abs|Max|Min|\w*Mod|ModularIndexing|Where|Identity"
+    r"|Piecewise|ExprCondPair|And|Or|Not|Eq|Ne|Equality|Unequality|(?:Strict)?(?:Less|Greater)Than"
+    r"|(?:Floor|Clean|Ceil|IntTrue|FloatTrue)Div|(?:Ceil|Floor|Trunc|Round)To(?:Int|Float)|ToFloat"
+    r"|RoundDecimal|PowByNatural|FloatPow|[LR]Shift|(?:OpaqueUnaryFn|BitwiseFn)_\w+"
+    r"|[a-z]{1,3}\d+|floor|ceiling|oo|int_oo|zoo"
+)
+"""Classes of SymPy and PyTorch, symbols, and the functions that sizes are made of."""
+_POWERS = ("Pow", "PowByNatural", "FloatPow", "LShift")
+_MOST_POWERS, _LARGEST_EXPONENT = 3, 16
+"""Towers of powers would take forever to evaluate."""
 _NODES: tuple[type[ast.AST], ...] = (
     *(ast.Expression, ast.Call, ast.keyword, ast.Name, ast.Load, ast.Constant, ast.Tuple),
     *(ast.UnaryOp, ast.USub, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow),
 )
 """What an expression may be made of: calls of named classes, and arithmetic."""
+_UNREADABLE = (
+    *(zipfile.BadZipFile, EOFError, OSError, ValueError),
+    *(RuntimeError, zlib.error, lzma.LZMAError),
+)
+"""What reading a damaged archive raises: `RuntimeError` if an entry is encrypted."""
 _FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 _HELP = "if you trust it, load it yourself, and give the program: torch.export.load(path)"
 
@@ -38,7 +54,7 @@ def check_archive(data: memoryview) -> None:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for entry in archive.infolist():
                 _check_entry(archive, entry)
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, RecursionError, NotImplementedError):
+    except _UNREADABLE:
         raise ModelError("the program is damaged: its archive cannot be read") from None
 
 
@@ -86,8 +102,35 @@ def _check_expression(text: str) -> None:
         tree = ast.parse(text[:_MOST_EXPRESSION], mode="eval")
     except (SyntaxError, MemoryError):
         raise ModelError(f"an expression in the program is malformed: {text[:60]!r}") from None
-    if len(text) > _MOST_EXPRESSION or not all(map(_is_plain, ast.walk(tree))):
+    exponents = list(_exponents(tree))
+    is_short = len(text) <= _MOST_EXPRESSION and len(exponents) <= _MOST_POWERS
+    if (
+        not is_short
+        or not all(map(_is_plain, ast.walk(tree)))
+        or not all(map(_is_small, exponents))
+    ):
         raise ModelError(f"an expression in the program is no arithmetic: {text[:60]!r}")
+
+
+def _exponents(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.BinOp(op=ast.Pow(), right=exponent):
+                yield exponent
+            case ast.Call(func=ast.Name(id=name), args=[_, exponent, *_]) if name in _POWERS:
+                yield exponent
+
+
+def _is_small(exponent: ast.AST) -> bool:
+    """Whether an exponent is one small number, as `2`, `-1` or `Integer(-1)`."""
+    match exponent:
+        case ast.Constant(value=int() | float() as value):
+            return value <= _LARGEST_EXPONENT
+        case ast.UnaryOp(operand=operand):
+            return _is_small(operand)
+        case ast.Call(func=ast.Name(id="Integer" | "Rational"), args=parts):
+            return all(map(_is_small, parts))
+    return False
 
 
 def _is_plain(node: ast.AST) -> bool:

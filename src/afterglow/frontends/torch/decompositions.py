@@ -8,15 +8,16 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 
+from afterglow.frontends.torch.fused_layers import FUSED_LAYERS
 from afterglow.frontends.torch.importers import TORCH
 
 
 def decompositions() -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
-    """What takes ops apart that have no importer: PyTorch's own table, then all that it knows.
+    """What takes ops apart that have no importer: PyTorch's own tables, and ours.
 
     So an op is kept whole by giving it an importer: attention stays attention, norms stay norms.
     """
-    table = dict(torch.export.default_decompositions().items())
+    table = dict(torch.export.default_decompositions().items()) | FUSED_LAYERS
     for op, function in decomposition_table.items():
         table.setdefault(op, function)
     return {op: function for op, function in table.items() if not is_imported(op)}

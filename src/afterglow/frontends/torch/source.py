@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import io
+import logging
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -11,7 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+import torch.utils._pytree as pytree
 from torch.export import ExportedProgram
 
 from afterglow.frontends.base import FileDigests, KeptState
@@ -111,23 +115,40 @@ def export_module(module: torch.nn.Module, inputs: Any, dynamic_shapes: Any) -> 
             help="give some: afterglow.compile(module, (x,)), or a dictionary by name",
         )
     args, kwargs = _arguments(inputs)
+    _check_arguments(module, args, kwargs)
     with _evaluating(module), torch.no_grad(), _quiet():
         try:
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
         except Exception as error:  # whatever the module's own code raises, too
             raise UnsupportedError(
                 f"torch.export cannot trace the module: {_first_line(error)}",
-                help="export it yourself, and give the program: torch.export.export(module, …)",
+                help="see that the module runs on these inputs; if it does, export it yourself, "
+                "and give the program: torch.export.export(module, …)",
             ) from error
 
 
 def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and named arguments."""
+    """Positional and named arguments, with tensors for arrays."""
+    inputs = pytree.tree_map_only(np.ndarray, torch.from_numpy, inputs)
     if isinstance(inputs, Mapping):
         return (), dict(inputs)
     if isinstance(inputs, (tuple, list)):
         return tuple(inputs), {}
     return (inputs,), {}
+
+
+def _check_arguments(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Refuse example inputs that are not the arguments of the module."""
+    signature = inspect.signature(module.forward)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise UsageError(
+            f"the example inputs are not the arguments of the module: {error}",
+            help=f"it is called as module{signature}: give a tuple, or a dictionary by name",
+        ) from None
 
 
 @contextmanager
@@ -144,8 +165,14 @@ def _evaluating(module: torch.nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide what PyTorch warns of its own code."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
+    """Hide what PyTorch warns of its own code, and the errors that it logs and then raises."""
+    log = logging.getLogger("torch")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        log.setLevel(before)

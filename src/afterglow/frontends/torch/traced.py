@@ -30,7 +30,7 @@ from afterglow.frontends.torch.elements import element_type
 from afterglow.frontends.torch.node import RESULTS
 from afterglow.frontends.torch.registry import TORCH
 from afterglow.frontends.torch.tensors import array_of
-from afterglow.frontends.torch.translate import declared_type
+from afterglow.frontends.torch.translate import input_type
 from afterglow.types.dtype import DType, i64
 
 
@@ -109,7 +109,7 @@ class _Tracer:
             elif isinstance(value, torch.SymInt) and str(value) in axes:
                 sizes.append(_size_node(node.name, *axes[str(value)]))
             else:
-                declared = declared_type(value, dims)
+                declared = input_type(node.name, value, dims)
                 if declared is not None:
                     self.taken.append((number, node.name))
                     self.inputs.append(ValueDef(node.name, declared))

@@ -88,7 +88,7 @@ class _Program:
         named = list(zip(given, self._input_names(), strict=True))
         self.dims = DimNames((name, node.meta.get("val")) for node, name in named)
         for node, name in named:
-            declared = declared_type(node.meta.get("val"), self.dims)
+            declared = input_type(name, node.meta.get("val"), self.dims)
             if declared is not None:
                 self.calls.names[node] = self.names.claim(name)
                 self.inputs.append(ValueDef(self.calls.names[node], declared))
@@ -110,7 +110,7 @@ class _Program:
     def _add_tensor(self, node: fx.Node, target: str) -> None:
         """A parameter, buffer or constant tensor; those in one place are one constant."""
         tensor = self._tensor(target)
-        place = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        place = _place(tensor)
         if place in self.places and tensor.numel() and target not in self.written:
             self.calls.names[node] = self.places[place]
             return
@@ -174,8 +174,25 @@ def _is_given(spec: Any) -> bool:
     return spec.kind is InputKind.USER_INPUT
 
 
-def declared_type(value: Any, dims: DimNames | None = None) -> TypeDef | None:
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What tensors have in common that are the same elements in the same memory."""
+    if tensor.layout is not torch.strided:  # which is refused when it is read
+        return (id(tensor),)
+    return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+
+
+def input_type(name: str, value: Any, dims: DimNames) -> TypeDef | None:
     """The type of an input; None if export made a constant of it."""
+    if isinstance(value, torch.Tensor) and value.is_complex():
+        raise UnsupportedError(
+            f"input {name!r} is complex, which is not supported",
+            help="take its real and imaginary parts, and combine them: torch.complex(real, imag)",
+        )
+    return declared_type(value, dims)
+
+
+def declared_type(value: Any, dims: DimNames | None = None) -> TypeDef | None:
+    """The type of a tensor or number; None if it is neither."""
     numbers = ((torch.SymBool, boolean), (torch.SymInt, i64), (torch.SymFloat, f64))
     for kind, element in numbers:
         if isinstance(value, kind):

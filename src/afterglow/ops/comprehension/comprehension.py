@@ -17,6 +17,7 @@ from afterglow.ops.rules import require
 from afterglow.support.errors import ParseError, TypeRuleError, UsageError
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import DTYPES
+from afterglow.types.tensor import ExtentError
 
 OperandT = TypeVar("OperandT")
 
@@ -63,7 +64,7 @@ class Comprehension(Op):
             wanted, got = ", ".join(notation.operands), ", ".join(shapes)
             raise UsageError(f"shapes must be given for {wanted}, got {got or 'none'}")
         function = Function("main")
-        types = {name: TensorType(DTYPES[dtype], tuple(shape)) for name, shape in shapes.items()}
+        types = {name: _type_of(name, shape, dtype) for name, shape in shapes.items()}
         inputs = [function.input(name, types[name]) for name in notation.operands]
         target = notation.statements[-1].target
         function.output(target, Builder(function).emit(self, *inputs, name=target))
@@ -119,11 +120,25 @@ def _steps(notation: Notation, types: dict[str, TensorType]) -> Iterator[_Step]:
         yield _Step(statement, ranges, types[statement.target], number)
 
 
+def _type_of(name: str, shape: Sequence[int], dtype: str) -> TensorType:
+    if dtype not in DTYPES:
+        raise UsageError(
+            f"there is no element type {dtype!r}", help=f"there are {', '.join(DTYPES)}"
+        )
+    try:
+        return TensorType(DTYPES[dtype], tuple(shape))
+    except (ExtentError, TypeError):
+        raise UsageError(f"{name} cannot have the shape {shape!r}") from None
+
+
 def comprehension(text: str, **attributes: float) -> Comprehension:
     """An op that is written in index notation; `attributes` are numbers that the text names.
 
     >>> comprehension("o[i] = sum(k) a[i, k] * b[scale * k]", scale=2)
     """
+    notation: Any = text
+    if not isinstance(notation, str):
+        raise UsageError(f"index notation is a text, got {text!r}")
     for name, value in attributes.items():
         given: Any = value
         if isinstance(given, bool) or not isinstance(given, (int, float)):

@@ -44,6 +44,8 @@ _KEYWORDS = ("and", "or", "not", "in", "where")
 _LARGEST = 1 << 31
 _DEEPEST = 30
 _MOST_OPERATORS = 200
+_EXCERPT = 80
+"""Characters before and behind a fault that an error shows."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,11 @@ class _Token:
 
 
 def excerpt_at(text: str, at: int) -> tuple[str, str]:
-    """The line of a text around a position, and a caret below the position."""
-    start = text.rfind("\n", 0, at) + 1
+    """The line of a text around a position, shortened if it is long, and a caret below."""
+    start = max(text.rfind("\n", 0, at) + 1, at - _EXCERPT)
     end = text.find("\n", at)
-    return text[start : len(text) if end < 0 else end], " " * (at - start) + "^"
+    end = min(len(text) if end < 0 else end, at + _EXCERPT)
+    return text[start:end], " " * (at - start) + "^"
 
 
 def _fault(text: str, what: str, at: int, help: str = "") -> ParseError:

@@ -7,6 +7,8 @@ from typing import Any
 
 from afterglow.runtime.text_metadata import TextMetadata
 from afterglow.support.errors import UnsupportedError
+from afterglow.text.tokenizer.bpe import BpeTokenizer
+from afterglow.text.tokenizer.sentencepiece import SentencePieceTokenizer
 from afterglow.text.tokenizer.tokenizer_json import JsonTokenizer
 from afterglow.text.tokens import Tokenizer
 
@@ -15,7 +17,11 @@ def _of_json(metadata: TextMetadata) -> Tokenizer:
     return JsonTokenizer(str(metadata.tokenizer["json"]))
 
 
-KINDS: Mapping[str, Callable[[TextMetadata], Tokenizer]] = {"tokenizer.json": _of_json}
+KINDS: Mapping[str, Callable[[TextMetadata], Tokenizer]] = {
+    "tokenizer.json": _of_json,
+    "sentencepiece": SentencePieceTokenizer,
+    "bpe": BpeTokenizer,
+}
 """What makes a tokenizer of metadata, by its kind."""
 
 

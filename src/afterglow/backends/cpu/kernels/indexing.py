@@ -12,7 +12,7 @@ from afterglow.backends.cpu.micro.kernel import Kernel
 from afterglow.backends.cpu.micro.move import StridedMove, Term, write_gathered
 from afterglow.instr import OpInstr
 from afterglow.ops.indexing import Gather, GatherElements, GatherND
-from afterglow.ops.lengths import CheckLengths
+from afterglow.ops.lengths import CheckLabels, CheckLengths
 
 
 def _has_elements(step: OpInstr) -> bool:
@@ -63,16 +63,27 @@ def write_gather_nd(k: Kernel) -> None:
 
 @kernel(CheckLengths)
 def write_check_lengths(k: Kernel) -> None:
-    """Write a kernel of one unit that checks all lengths, which are few."""
-    lengths = k.step.required[0]
-    *rows, columns = lengths.type.shape or (1,)
-    with k.phase(1, float(lengths.type.size)) as p:
-        check, source, sink = IndexCheck(p, "lengths"), p.source(0), p.sink()
+    """Write a kernel that checks lengths."""
+    _write_check(k, "lengths")
+
+
+@kernel(CheckLabels)
+def write_check_labels(k: Kernel) -> None:
+    """Write a kernel that checks labels."""
+    _write_check(k, "labels")
+
+
+def _write_check(k: Kernel, operand: str) -> None:
+    """Write a kernel of one unit that checks all numbers, which are few."""
+    numbers = k.step.required[0]
+    *rows, columns = numbers.type.shape or (1,)
+    with k.phase(1, float(numbers.type.size)) as p:
+        check, source, sink = IndexCheck(p, operand), p.source(0), p.sink()
         with p.units(), p.e.loop(math.prod(rows), name="row") as row:
             given, out = source.row(row), sink.row(row)
             with p.e.loop(columns, name="column") as column:
-                length = check.place(given.load(column, 1))
-                out.put(column, convert(length, lengths.type.dtype))
+                number = check.place(given.load(column, 1))
+                out.put(column, convert(number, numbers.type.dtype))
 
 
 def _none(count: int) -> Strides:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.frontends.caffe2.registry import Caffe2Node, caffe2_op
+from afterglow.frontends.common.ranges import value_range
 from afterglow.graph import Value
 from afterglow.ops.fill import Fill
 from afterglow.support.errors import ModelError
+from afterglow.types import TensorType
 from afterglow.types import dtype as d
 
 
@@ -35,14 +37,18 @@ def constant_fill(n: Caffe2Node) -> Value:
 @caffe2_op("Range")
 def numbers(n: Caffe2Node) -> Value:
     """From start to stop in steps; one operand is where it stops."""
-    bounds = [n.known_number(index) for index in range(len(n))]
-    if not 1 <= len(bounds) <= 3 or (len(bounds) == 3 and not bounds[2]):
-        raise ModelError(f"there is no range of {bounds}")
-    return n.constant(np.arange(*bounds).astype(n[0].type.dtype.numpy))
+    if not 1 <= len(n) <= 3:
+        raise ModelError(f"it takes from 1 to 3 inputs, it has {len(n)}")
+    dtype = n[0].type.dtype.numpy
+    start = n.constant(np.zeros((), dtype)) if len(n) == 1 else n[0]
+    step = n[2] if len(n) == 3 else n.constant(np.ones((), dtype))
+    return value_range(n.with_operands(start, n[min(1, len(n) - 1)], step))
 
 
 @caffe2_op("LengthsRangeFill")
 def lengths_range(n: Caffe2Node) -> Value:
     """0, 1, 2 … for each length, one after the other."""
-    parts = [np.arange(length, dtype=np.int32) for length in n.known_ints(0)]
+    lengths = n.known_ints(0)
+    n.check_size(TensorType(d.i32, (sum(max(0, length) for length in lengths),)))
+    parts = [np.arange(length, dtype=np.int32) for length in lengths]
     return n.constant(np.concatenate([np.zeros(0, np.int32), *parts]))

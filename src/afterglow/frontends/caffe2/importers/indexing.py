@@ -52,7 +52,7 @@ def bucketize(n: Caffe2Node) -> Value:
     boundaries = n.numbers("boundaries")
     if not boundaries or list(boundaries) != sorted(boundaries):
         raise ModelError("attribute 'boundaries' must be numbers in ascending order")
-    bounds = n.constant(np.array(boundaries, x.type.dtype.numpy))
-    each = n.emit(Reshape((*x.type.shape, 1)), x)
+    bounds = n.constant(np.array(boundaries, np.float32))
+    each = n.emit(Reshape((*x.type.shape, 1)), as_dtype(n, x, d.f32))
     below = as_dtype(n, n.emit(Not(), n.emit(LessEqual(), each, bounds)), d.i32)
     return n.emit(ReduceSum((x.type.rank,), False), below)

@@ -160,8 +160,9 @@ def concat(n: Caffe2Node) -> tuple[Value, ...]:
     if n.flag("add_axis"):
         shape = parts[0].type.shape
         parts = [n.emit(Reshape((*shape[:axis], 1, *shape[axis:])), part) for part in parts]
+    result = n.emit(Concat(axis), *parts)
     extents = [part.type.shape[axis] for part in parts]
-    return n.emit(Concat(axis), *parts), n.integers_of(extents, (len(extents),), d.i32)
+    return result, n.integers_of(extents, (len(extents),), d.i32)
 
 
 @caffe2_op("Split")

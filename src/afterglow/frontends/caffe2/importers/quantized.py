@@ -69,6 +69,9 @@ def _real(n: Caffe2Node, index: int) -> Value | None:
     scales, zeros = n.numbers(f"scales.{index}", ()), n.integers(f"zero_points.{index}", ())
     if not scales:
         raise ModelError(f"there is no scale for input {index}, {n.proto.input[index]!r}")
+    limits = np.iinfo(value.type.dtype.numpy)
+    if not all(limits.min <= zero <= limits.max for zero in zeros):
+        raise ModelError(f"the zero points of input {index} are {zeros}, it is {value.type}")
     zero_points: Value | None = n.constant(np.array(_one(zeros), value.type.dtype.numpy))
     if value.type.dtype is d.i32:
         value = n.emit(Sub(), value, zero_points) if any(zeros) else value
@@ -83,20 +86,13 @@ def _one(numbers: tuple[float, ...]) -> float | tuple[float, ...]:
 
 def _quantized(n: Caffe2Node, x: Value) -> Value:
     """Bytes for real numbers, by the operator's own scale, or that of its first operand."""
-    scale, zero = (
-        n.number("Y_scale", _first(n, "scales.0")),
-        n.integer("Y_zero_point", int(_first(n, "zero_points.0"))),
-    )
+    scales, zeros = n.numbers("scales.0", ()), n.integers("zero_points.0", ())
+    scale = n.number("Y_scale", scales[0] if scales else 0.0)
+    zero = n.integer("Y_zero_point", zeros[0] if zeros else 0)
     if not scale > 0 or not 0 <= zero <= 255:
         raise ModelError(f"a scale of {scale} and a zero point of {zero} cannot be")
     parts = np.array(scale, np.float32), np.array(zero, np.uint8)
     return quantize(n, x, *(n.constant(part) for part in parts))
-
-
-def _first(n: Caffe2Node, name: str) -> float:
-    """A parameter of the first operand; 0 if it is not quantized, which is an error for a scale."""
-    numbers = n.attribute(name, (0,))
-    return float(numbers[0])
 
 
 def _with_real_operands(n: Caffe2Node) -> Caffe2Node:

@@ -31,9 +31,15 @@ def _owners(n: Caffe2Node, rows: int, lengths: Value) -> Value:
 
 def _summed(n: Caffe2Node, rows: Value, lengths: Value) -> Value:
     """Sums of so many rows each, one after the other."""
-    owners = _owners(n, rows.type.shape[0], lengths)
+    owners = _owners(n, _count(rows), lengths)
     zeros = n.emit(Fill((*lengths.type.shape, *rows.type.shape[1:]), 0.0, rows.type.dtype))
     return n.emit(ScatterND(ScatterReduction.ADD), zeros, owners, rows)
+
+
+def _count(rows: Value) -> int:
+    if not rows.type.rank:
+        raise ModelError(f"rows must have 1 or more axes, they are {rows.type}")
+    return rows.type.shape[0]
 
 
 def _mean(n: Caffe2Node, total: Value, lengths: Value) -> Value:
@@ -115,7 +121,7 @@ def rowwise_weighted_sum(n: Caffe2Node) -> Value:
 
 def _rowwise(n: Caffe2Node, index: int) -> Value:
     stored, parameters = n.known(0), n.known(index)
-    if stored.dtype != np.uint8 or parameters.shape != (len(stored), 2):
+    if stored.dtype != np.uint8 or stored.ndim != 2 or parameters.shape != (len(stored), 2):
         raise ModelError(f"a table of bytes is needed, input 0 is {n[0].type}")
     return _scaled(n, stored, parameters)
 
@@ -151,9 +157,10 @@ def batch_sparse_to_dense(n: Caffe2Node) -> Value:
     """Rows of a default value, with others where their indices say: so many in each row."""
     lengths, indices, values = n[0], n[1], n[2]
     (count,) = n.extents(indices, 1)
-    columns = n[3].type.shape[-1] if len(n) > 3 else n.integer("dense_last_dim")
-    if columns < 1:
-        raise ModelError(f"attribute 'dense_last_dim' is {columns}")
+    wanted = n[3].type.shape[-1:] if len(n) > 3 else (n.integer("dense_last_dim"),)
+    if not wanted or wanted[0] < 1:
+        raise ModelError(f"a row cannot have {wanted[0] if wanted else 'no'} elements")
+    columns = wanted[0]
     shape = (*lengths.type.shape, columns)
     dense = n.emit(Fill(shape, n.number("default_value", 0.0), values.type.dtype))
     column = n.emit(Reshape((count, 1)), as_dtype(n, indices, d.i64))
@@ -167,7 +174,7 @@ def fill_examples(n: Caffe2Node) -> Value:
     data, indicator = n[0], as_dtype(n, n[1], d.i64)
     (count,) = n.extents(indicator, 1)
     before = n.emit(CumSum(0, exclusive=True), indicator)
-    last = scalar(n.builder, max(0, data.type.shape[0] - 1), before)
+    last = scalar(n.builder, max(0, _count(data) - 1), before)
     rows = n.emit(Gather(0), data, n.emit(Min(), before, last))
     holds = n.emit(Reshape((count, *(1,) * (data.type.rank - 1))), as_dtype(n, n[1], d.boolean))
     return n.emit(Where(), holds, rows, scalar(n.builder, 0, rows))

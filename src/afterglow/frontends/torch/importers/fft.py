@@ -16,11 +16,12 @@ from afterglow.graph import Value
 from afterglow.ops.arithmetic import Arithmetic
 from afterglow.ops.elementwise import Add, Mul, Neg, Sub
 from afterglow.ops.functions import Sqrt
-from afterglow.ops.movement import Concat, Pad, Reshape, Transpose, slice_axis
+from afterglow.ops.movement import Concat, Expand, Pad, Reshape, Transpose, slice_axis
 from afterglow.ops.reduction import ReduceSum
+from afterglow.ops.rules import broadcast_shape
 from afterglow.ops.signal import Dft
 from afterglow.support.errors import ModelError
-from afterglow.types.dtype import f32, f64
+from afterglow.types.dtype import Kind, f32, f64
 
 _OF_COMPLEX = f"{COMPLEX}aten"
 _NORMS = (0.0, -0.5, -1.0)
@@ -37,6 +38,9 @@ def _parts(n: TorchNode, name: str) -> Value:
     if not n.is_value(name):
         return n.constant(np.array([n.scalar(name)], np.float32))
     x = n.value(name)
+    if x.type.dtype.kind is Kind.COMPLEX:  # a constant, as inputs are not
+        numbers = n.value_of(x)
+        return n.constant(np.stack([numbers.real, numbers.imag], -1))
     return n.emit(Reshape((*x.type.shape, 1)), x)
 
 
@@ -110,10 +114,11 @@ def view_as_real(n: TorchNode) -> Value:
 
 @aten("complex")
 def from_parts(n: TorchNode) -> ComplexParts:
-    """A real and an imaginary part."""
-    parts = (_parts(n, name) for name in ("real", "imag"))
-    real, imaginary = parts
-    return ComplexParts(n.emit(Concat(real.type.rank - 1), real, imaginary))
+    """A real and an imaginary part, broadcast."""
+    real, imag = n.value("real"), n.value("imag")
+    shape = (*broadcast_shape(real=real.type, imag=imag.type), 1)
+    parts = (n.emit(Expand(shape), _parts(n, name)) for name in ("real", "imag"))
+    return ComplexParts(n.emit(Concat(len(shape) - 1), *parts))
 
 
 def _part(n: TorchNode, x: Value, index: int) -> Value:

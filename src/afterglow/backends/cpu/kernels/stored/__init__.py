@@ -7,17 +7,16 @@ from dataclasses import replace
 from afterglow.backends.cpu.kernels.algorithm import Algorithm, with_few
 from afterglow.backends.cpu.kernels.matmul.gemm import MOST_TILES
 from afterglow.backends.cpu.kernels.matmul.plan import tile_costs
-from afterglow.backends.cpu.kernels.stored.few_rows import (
-    FEW,
-    FEW_BYTES,
-    few_rows_algorithm,
-    few_rows_tile,
+from afterglow.backends.cpu.kernels.stored.gather import gather_needs, write_gather
+from afterglow.backends.cpu.kernels.stored.many_rows import many_rows_algorithm, stored_problem
+from afterglow.backends.cpu.kernels.stored.panels import StoredPanels, is_packable
+from afterglow.backends.cpu.kernels.stored.product import (
+    TILE_ROWS,
+    product_algorithm,
+    rounds_rows,
     row_forms,
     rows_of,
 )
-from afterglow.backends.cpu.kernels.stored.gather import gather_needs, write_gather
-from afterglow.backends.cpu.kernels.stored.many_rows import many_rows_algorithm, stored_problem
-from afterglow.backends.cpu.kernels.stored.panels import is_packable
 from afterglow.backends.cpu.kernels.stored.row_forms import RowForm
 from afterglow.backends.cpu.kernels.table import algorithms, kernel
 from afterglow.backends.cpu.micro.kernel import KernelRequest
@@ -27,50 +26,47 @@ from afterglow.ops.stored import StoredGather, StoredMatMul
 from afterglow.types.extent import is_ranged, largest, smaller_extent, smallest
 
 FEW_OF_MANY = 2
-"""Rows that are few where there may be more: the panels are as wide as for many."""
+"""Rows that are few where there may be more."""
+FEW_BYTES = 64
+"""Rows that are few if the machine has instructions for products of bytes."""
 
 
 def _name(step: OpInstr) -> str:
     """The stored bits and the extents of the matrix: `stored_matmul_4x768x2304`."""
     stored = step.required[1].type
     columns, depth = stored.shape
-    return f"stored_matmul_{stored.dtype.bits}x{depth}x{columns}"
+    assert isinstance(step.op, StoredMatMul)
+    return f"stored_matmul_{step.op.bits or stored.dtype.bits}x{depth}x{columns}"
 
 
 @algorithms(StoredMatMul, name=_name, accepts=is_packable)
 def matmul(r: KernelRequest) -> list[Algorithm]:
-    """A product with a stored matrix: numbers are widened for each row, or for many at once."""
-    rows = rows_of(r)
-    if largest(rows) <= FEW:
-        most = largest(rows)
-        return [_few_rows(r, form, most, most) for form in row_forms(r, most)]
-    tiles = tile_costs(stored_problem(r), r.target)[:MOST_TILES]
+    """A product with a stored matrix: numbers are widened for a tile of rows, or for many."""
+    rows, forms = rows_of(r), row_forms(r)
+    most = largest(rows)
+    if rounds_rows(r) or most <= TILE_ROWS:
+        return [product_algorithm(r, form, most) for form in forms]
+    tiles = _tiles(r)
     if smallest(rows) > FEW_OF_MANY:
         many = [many_rows_algorithm(r, tile, cost) for tile, cost in tiles]
-        return many if is_ranged(rows) else [*_shared_tiles(r, rows), *many]
-    return [
-        _any_rows(r, tile, form, cost) for form in row_forms(r, FEW_OF_MANY) for tile, cost in tiles
-    ]
+        native = [form for form in forms if form.is_native and most <= FEW_BYTES]
+        few = [] if is_ranged(rows) else [product_algorithm(r, form, most) for form in native]
+        return [*few, *many]
+    return [_any_rows(r, tile, form, cost) for form in forms for tile, cost in tiles]
 
 
-def _few_rows(r: KernelRequest, form: RowForm, rows: int, height: int) -> Algorithm:
-    """Few rows, in tiles of a height at most."""
-    return few_rows_algorithm(r, few_rows_tile(r, height, form), form, rows)
-
-
-def _shared_tiles(r: KernelRequest, rows: int) -> list[Algorithm]:
-    """Several tiles, which share a panel in a near cache, if rows are bytes and few enough."""
-    height = -(-rows // -(-rows // FEW))
-    forms = [form for form in row_forms(r, height) if form.is_relative and rows <= FEW_BYTES]
-    return [_few_rows(r, form, rows, height) for form in forms]
+def _tiles(r: KernelRequest) -> list[tuple[RegisterTile, float]]:
+    """The tiles that are as wide as the panels, the cheapest first, with their costs."""
+    width = StoredPanels.of(r.step, r.target).width
+    found = tile_costs(stored_problem(r), r.target)
+    return [(tile, cost) for tile, cost in found if tile.columns == width][:MOST_TILES]
 
 
 def _any_rows(r: KernelRequest, tile: RegisterTile, form: RowForm, cost: float) -> Algorithm:
     """Few rows in some runs, and many in others."""
     is_few = 1 - smaller_extent(1, rows_of(r) // (FEW_OF_MANY + 1))
     many = many_rows_algorithm(r, tile, cost, 1 - is_few)
-    few = few_rows_algorithm(r, tile.with_rows(FEW_OF_MANY), form, FEW_OF_MANY, is_few)
-    both = with_few(many, few)
+    both = with_few(many, product_algorithm(r, form, FEW_OF_MANY, is_few))
     return replace(both, settings={**both.settings, "rows": form.name})
 
 

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import math
 
-from afterglow.backends.cpu.kernels.stored.few_rows import few_rows_tile, row_forms
-from afterglow.backends.cpu.kernels.stored.panels import PanelPointers, StoredPanels
+from afterglow.backends.cpu.kernels.stored.panels import CHUNK, QUADS, PanelPointers, StoredPanels
 from afterglow.backends.cpu.llvm.emitter import (
+    Index,
+    Pointer,
     Value,
-    constant_vector,
     convert,
+    part,
     quotient,
+    reinterpret,
     remainder,
+    vector,
 )
 from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
-from afterglow.types.dtype import f32, i32, u32
-
-
-def gather_panels(r: KernelRequest) -> StoredPanels:
-    """The panels as the product with one row has them, so that both read the same memory."""
-    tile = few_rows_tile(r, 1, row_forms(r, 1)[0])
-    return StoredPanels.of(r.step, tile.columns, tile.lanes)
+from afterglow.types.dtype import f32, i32, u8
 
 
 def gather_needs(r: KernelRequest) -> KernelNeeds:
     """All parts of the matrix are packed."""
-    return KernelNeeds(packed=gather_panels(r).parts)
+    return KernelNeeds(packed=StoredPanels.of(r.step, r.target).parts)
 
 
 def write_gather(k: Kernel) -> None:
     """Write a look-up; a unit is an index."""
-    panels = gather_panels(k)
+    panels = StoredPanels.of(k.step, k.target)
     units = math.prod(k.step.required[0].type.shape)
     with k.phase(units, 8.0 * units * panels.depth) as p:
         _Gather(p, panels).write()
@@ -54,34 +51,43 @@ class _Gather:
             index = self.source.row(quotient(unit, columns)).load(remainder(unit, columns))
             row = self.check.place(index)
             width = self.panels.width
-            at = self._lane(self.at.panel(quotient(row, width)), remainder(row, width))
+            at = self.at.panel(quotient(row, width)).lane(remainder(row, width))
             self._row(at, self.sink.row(unit))
 
-    def _lane(self, at: PanelPointers, lane: Value) -> PanelPointers:
-        zero = None if at.zero is None else at.zero + lane
-        return PanelPointers(self.panels, at.words + lane, at.scale + lane, zero)
-
     def _row(self, at: PanelPointers, out: SinkRow) -> None:
-        """The words of a row, then the numbers that are left."""
-        own = self.panels
-        shifts = constant_vector(self.e, u32, [own.bits * i for i in range(own.per_word)])
-        whole = own.depth // own.per_word
-        with self.e.loop(whole, name="word") as word:
-            out.put(word * own.per_word, self._numbers(at, word, shifts))
-        for place in range(whole * own.per_word, own.depth):
-            shift = self.e.constant(u32, own.bits * (place % own.per_word))
-            out.put(place, self._numbers(at, self.e.index(whole), shift))
+        """The chunks of a row, then the numbers that are left."""
+        whole, rest = divmod(self.panels.depth, CHUNK)
+        with self.e.loop(whole, name="chunk") as chunk:
+            for span, numbers in enumerate(self._numbers(at, chunk)):
+                out.put(chunk * CHUNK + span * self.panels.span, numbers)
+        if not rest:
+            return
+        last = [x.lane(i) for x in self._numbers(at, self.e.index(whole)) for i in range(x.lanes)]
+        for place, number in enumerate(last[:rest]):
+            out.put(whole * CHUNK + place, number)
 
-    def _numbers(self, at: PanelPointers, word: Value, shifts: Value) -> Value:
-        """The reals of a word that has been shifted."""
-        own = self.panels
-        block = quotient(word * own.per_word, own.block_size) if own.block_size else 0
-        line, lanes = block * own.width, shifts.lanes
-        words = (at.words + word * own.width).load().splat(lanes)
-        numbers = own.number(words, shifts)
+    def _numbers(self, at: PanelPointers, chunk: Value) -> list[Value]:
+        """The reals of a chunk, by spans."""
+        own, words = self.panels, at.chunk(chunk, lanes=1)
+        quads = [words.quad(number)[0] for number in range(QUADS)]
+        numbers = convert(reinterpret(vector(quads), u8), i32)
+        return [
+            self._reals(at, own.block_at(chunk, span), part(numbers, span * own.span, own.span))
+            for span in range(own.spans)
+        ]
+
+    def _reals(self, at: PanelPointers, block: Index, numbers: Value) -> Value:
+        """Numbers of a block as reals."""
+        line, lanes = block * self.panels.width, numbers.lanes
+
+        def one(pointer: Pointer) -> Value:
+            return (pointer + line).load()
+
         if at.zero is not None:
-            numbers = numbers - convert((at.zero + line).load(), i32).splat(lanes)
-        elif own.middle:
-            numbers = numbers - own.middle
-        scale = convert((at.scale + line).load(), f32)
-        return convert(numbers, f32) * scale.splat(lanes)
+            numbers = numbers - convert(one(at.zero), i32).splat(lanes)
+        elif self.panels.middle:
+            numbers = numbers - self.panels.middle
+        reals = convert(numbers, f32) * convert(one(at.scale), f32).splat(lanes)
+        if at.minimum is None:
+            return reals
+        return reals + convert(one(at.minimum), f32).splat(lanes)

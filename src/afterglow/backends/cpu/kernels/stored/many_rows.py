@@ -8,13 +8,25 @@ from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.matmul.gemm import Gemm, keeps_tiles
 from afterglow.backends.cpu.kernels.matmul.plan import GemmPlan, PanelReading, plan_with
 from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem, product_problem
-from afterglow.backends.cpu.kernels.stored.panels import PanelPointers, StoredPanels
+from afterglow.backends.cpu.kernels.stored.panels import (
+    CHUNK,
+    QUAD,
+    PanelPointers,
+    StoredPanels,
+)
 from afterglow.backends.cpu.kernels.table import DIRECT
-from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert
+from afterglow.backends.cpu.llvm.emitter import (
+    Emitter,
+    Index,
+    Pointer,
+    Value,
+    convert,
+    reinterpret,
+)
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.tile import RegisterTile
 from afterglow.ops.linear import MatMul
-from afterglow.types.dtype import f32
+from afterglow.types.dtype import f32, i32
 from afterglow.types.extent import largest
 
 
@@ -29,14 +41,14 @@ def many_rows_algorithm(
 ) -> Algorithm:
     """The product by tiles; `used` is 0 in runs without it."""
     problem = stored_problem(r)
-    panels = StoredPanels.of(r.step, tile.columns, tile.lanes)
+    panels = StoredPanels.of(r.step, r.target)
     plan = replace(
         plan_with(tile, problem, r.target),
         reading=PanelReading.DEQUANTIZED,
         panel_dtype=f32,
         used=used,
     )
-    scratch = {"panel": Storage(f32, panels.words * panels.per_word * tile.columns)}
+    scratch = {"panel": Storage(f32, panels.chunks * CHUNK * tile.columns)}
     if keeps_tiles(r, problem, tile):
         scratch["tile"] = Storage(f32, tile.rows * tile.columns)
     return Algorithm(
@@ -69,23 +81,33 @@ class _StoredGemm(Gemm):
 
     def find_panel(self, batch: Index, panel: Index) -> Pointer:
         """Dequantize a panel."""
-        at, own = self.pointers.panel(panel), self.panels
-        span = own.block_size // own.per_word if own.block_size else own.words
-        whole = own.words // span
-        with self.e.loop(whole, name="block") as block:
-            self._block(at, block, span)
-        if rest := own.words - whole * span:
-            self._block(at, self.e.index(whole), rest, span)
+        at = self.pointers.panel(panel)
+        with self.e.loop(self.panels.chunks, name="chunk") as chunk:
+            words = at.chunk(chunk)
+            made = self.rhs + chunk * (CHUNK * self.panels.width)
+            for span in range(self.panels.spans):
+                reals = _Reals(self.e, at, self.panels.block_at(chunk, span))
+                for quad in self.panels.quads_of(span):
+                    self._store(made, quad, reals, words.quad(quad))
         return self.rhs
 
-    def _block(self, at: PanelPointers, block: Value, count: int, span: int | None = None) -> None:
-        """Dequantize the first words of a block, of which whole ones have `span`."""
-        own, lanes = self.panels, self.panels.lanes
-        scales, zeros = at.scales(block), at.zeros(self.e, block)
-        with self.e.loop(count, name="word") as index:
-            word = block * (span or count) + index
-            made = self.rhs + word * (own.per_word * own.width)
-            for v, words in enumerate(at.word_vectors(word)):
-                for place in range(own.per_word):
-                    numbers = own.number(words, own.bits * place) - zeros[v]
-                    made.store(convert(numbers, f32) * scales[v], place * own.width + v * lanes)
+    def _store(self, made: Pointer, quad: int, reals: _Reals, words: list[Value]) -> None:
+        """Write the four lines of a quad."""
+        for v, word in enumerate(words):
+            for place in range(QUAD):
+                number = reinterpret((word >> 8 * place) & 0xFF, i32)
+                line = (quad * QUAD + place) * self.panels.width
+                made.store(reals.of(number, v), line + v * self.panels.lanes)
+
+
+class _Reals:
+    """What numbers of a block stand for."""
+
+    def __init__(self, e: Emitter, at: PanelPointers, block: Index) -> None:
+        self.scales, self.minimums = at.scales(block), at.minimums(block)
+        self.zeros = at.zeros(e, block)
+
+    def of(self, numbers: Value, vector: int) -> Value:
+        """The reals of a vector of a line."""
+        reals = convert(numbers - self.zeros[vector], f32) * self.scales[vector]
+        return reals if self.minimums is None else reals + self.minimums[vector]

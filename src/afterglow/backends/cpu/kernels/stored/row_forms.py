@@ -1,201 +1,135 @@
-"""The forms in which rows meet words of a stored matrix: as floats, or as three bytes a number."""
+"""The forms in which rows meet quads of a stored matrix: floats, or one or three small integers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
-from afterglow.backends.cpu.kernels.stored.panels import StoredPanels
+from afterglow.backends.cpu.kernels.stored.panels import CHUNK, QUAD
+from afterglow.backends.cpu.kernels.stored.quads import QuadProducts, QuadSpan
 from afterglow.backends.cpu.llvm.emitter import (
+    Index,
     Pointer,
     Value,
-    absolute,
-    add_dot_quads,
     constant_vector,
     convert,
     fma,
     larger,
-    reduce_max,
     reinterpret,
     rint,
-    shuffle,
 )
-from afterglow.backends.cpu.target import Target
-from afterglow.types.dtype import DType, f32, i8, i32, u8
+from afterglow.ops.rounded_rows import LEAST_PEAK
+from afterglow.types.dtype import DType, f32, i32
 
-QUAD = 4
-"""Bytes that are multiplied at once."""
 PARTS = 3
-"""Bytes of a number."""
+"""Bytes of a number that is nearly as exact as a float."""
 MOST = 127 << 16
-"""The largest number of which each byte, as a signed one, is at most 127."""
-LEAST_PEAK = 1e-30
-"""Rows whose largest number is less are as if it were this: its inverse is finite."""
-LOW_HALVES = 0x0F0F0F0F
-"""The low four bits of each byte of a word."""
+"""The largest number of which each of three bytes, as a signed one, is at most 127."""
+PLACES = (1.0, 2.0**-8, 2.0**-16, 1.0)
+"""What bytes of a quad are to be multiplied by, as `_field` has them."""
 
 
 class RowForm(ABC):
-    """A form of rows, and how they are multiplied by words."""
+    """A form of rows, and how they are multiplied by quads."""
 
     name: str
     dtype: DType
     """The type of a row's numbers in this form."""
-    sums: int
-    """Accumulators of one result."""
-    sum_dtype: DType
+    parts: int = 1
+    """Numbers in memory for one of a row; a chunk has the first of all, then the second, …"""
+    shift: int = 0
+    """What is subtracted from the numbers of quads before they are multiplied."""
     is_relative: bool = False
     """Whether rows are multiplied by a factor that depends on their largest number."""
-
-    def __init__(self, panels: StoredPanels) -> None:
-        self.panels = panels
+    is_native: bool = False
+    """Whether the machine has instructions for products in this form."""
 
     @property
-    @abstractmethod
     def size(self) -> int:
-        """Elements of `dtype` for the numbers that meet a word."""
-
-    @property
-    @abstractmethod
-    def registers(self) -> int:
-        """Registers that hold what is made of a vector of words."""
+        """Elements of `dtype` for a chunk."""
+        return self.parts * CHUNK
 
     def factor(self, peak: Value) -> tuple[Value, Value]:
         """What rows are multiplied by, given their largest number, and results afterwards."""
         return peak.like(1), peak.like(1)
 
     @abstractmethod
-    def store(self, x: Value, to: Pointer) -> None:
-        """Write numbers of a row, those that meet one word."""
+    def store(self, numbers: Value, to: Pointer) -> None:
+        """Write neighbouring numbers of a row, whole quads of them."""
 
     @abstractmethod
-    def add(
-        self, rows: Sequence[Pointer], lines: Sequence[Value], sums: Sequence[Value]
-    ) -> list[Value]:
-        """Add products of rows with vectors of words; sums are by row, vector and accumulator."""
-
-    @abstractmethod
-    def total(self, sums: Sequence[Value]) -> Value:
-        """The f32 that the accumulators of a result stand for."""
+    def span(self, quads: QuadSpan) -> list[Value]:
+        """The sums of products of rows with quads, as f32, by row and vector."""
 
 
 class FloatRows(RowForm):
-    """Floats, multiplied by the factors of their places in words."""
+    """Floats, multiplied by the factors of their places in quads."""
 
-    name = "floats"
-    dtype = sum_dtype = f32
+    name, dtype = "floats", f32
 
-    def __init__(self, panels: StoredPanels, sums: int = 1) -> None:
-        super().__init__(panels)
-        self.sums = sums
-
-    @property
-    def size(self) -> int:
+    def store(self, numbers: Value, to: Pointer) -> None:
         """See the base."""
-        return self.panels.per_word
+        factors = PLACES * (numbers.lanes // QUAD)
+        to.store(numbers * constant_vector(numbers.code, f32, factors))
 
-    @property
-    def registers(self) -> int:
-        """The words themselves."""
-        return 1
-
-    def store(self, x: Value, to: Pointer) -> None:
+    def span(self, quads: QuadSpan) -> list[Value]:
         """See the base."""
-        to.store(x * constant_vector(x.code, f32, self.panels.factors))
 
-    def add(
-        self, rows: Sequence[Pointer], lines: Sequence[Value], sums: Sequence[Value]
-    ) -> list[Value]:
-        """See the base."""
-        made, lanes = list(sums), lines[0].lanes
-        for place in range(self.panels.per_word):
-            xs = [row.load(place).splat(lanes) for row in rows]
-            for v, words in enumerate(lines):
-                numbers = self.panels.field(words, place)
-                for row, x in enumerate(xs):
-                    number = (row * len(lines) + v) * self.sums + place % self.sums
-                    made[number] = fma(x, numbers, made[number])
-        return made
+        def add(number: Index, words: list[Value], sums: list[Value]) -> list[Value]:
+            for place in range(QUAD):
+                fields = [_field(word, place) for word in words]
+                xs = [(row + number * QUAD).load(place).splat(quads.lanes) for row in quads.rows]
+                pairs = [(x, field) for x in xs for field in fields]
+                sums = [fma(x, f, total) for (x, f), total in zip(pairs, sums, strict=True)]
+            return sums
 
-    def total(self, sums: Sequence[Value]) -> Value:
-        """See the base."""
-        return sums[0] if len(sums) == 1 else sums[0] + sums[1]
+        return quads.fold(quads.zeros(f32), add)
 
 
-class ByteRows(RowForm):
-    """Integers of 24 bits, relative to the largest number of the row, as three signed bytes each.
+class IntegerRows(RowForm):
+    """Integers of 8 bits, or of 24 bits relative to the largest number of the row, as three bytes.
 
-    Sums of products of bytes are exact, so results are as near as sums of floats are.
+    Sums of products are exact, so those of 24 bits are as near as sums of floats are.
     """
 
-    name = "bytes"
-    dtype, sum_dtype, sums, is_relative = i8, i32, PARTS, True
-
-    @property
-    def size(self) -> int:
-        """See the base."""
-        return PARTS * self.panels.per_word
-
-    @property
-    def registers(self) -> int:
-        """The bytes of words."""
-        return self._quads
-
-    @property
-    def _quads(self) -> int:
-        """Quads in a word, as bytes."""
-        return self.panels.per_word // QUAD
-
-    @staticmethod
-    def suits(panels: StoredPanels, target: Target) -> bool:
-        """Whether the machine multiplies bytes as these are signed."""
-        same = panels.bits == 4 and target.dot_same_sign
-        return target.vector_bits >= 128 and (target.dot_mixed_signs or same)
+    def __init__(self, products: QuadProducts, parts: int) -> None:
+        self.products, self.parts = products, parts
+        self.name = "bytes" if parts > 1 else "int8"
+        self.dtype, self.shift = products.dtype, products.shift
+        self.is_relative, self.is_native = parts > 1, products.is_native
 
     def factor(self, peak: Value) -> tuple[Value, Value]:
         """See the base."""
         most = larger(peak, LEAST_PEAK)
         return most.like(MOST) / most, most / MOST
 
-    def store(self, x: Value, to: Pointer) -> None:
-        """See the base; a word of 4-bit numbers has those at even places in its first quad."""
-        left = convert(rint(x), i32, saturate=True)
-        if self._quads == 2:
-            left = shuffle(left, None, [*range(0, x.lanes, 2), *range(1, x.lanes, 2)])
-        for part in reversed(range(PARTS)):
+    def store(self, numbers: Value, to: Pointer) -> None:
+        """See the base."""
+        left = convert(rint(numbers), i32, saturate=True)
+        for part in reversed(range(1, self.parts)):
             low = (left << 24) >> 24
-            to.store(convert(low, i8), part * x.lanes)
+            to.store(self.products.arranged(low), part * CHUNK)
             left = (left - low) >> 8
+        to.store(self.products.arranged(left))
 
-    def add(
-        self, rows: Sequence[Pointer], lines: Sequence[Value], sums: Sequence[Value]
-    ) -> list[Value]:
+    def span(self, quads: QuadSpan) -> list[Value]:
         """See the base."""
-        made, lanes = list(sums), lines[0].lanes
-        quads = [self._bytes(words) for words in lines]
-        for part in range(PARTS):
-            for quad in range(self._quads):
-                place = part * self._quads + quad
-                for row, pointer in enumerate(rows):
-                    x = reinterpret(pointer.cast(i32).load(place).splat(lanes), i8)
-                    for v, own in enumerate(quads):
-                        number = (row * len(lines) + v) * PARTS + part
-                        made[number] = add_dot_quads(made[number], own[quad], x)
-        return made
+        every = [row + part * CHUNK for row in quads.rows for part in range(self.parts)]
+        sums = [convert(x, f32) for x in self.products.span(replace(quads, rows=every))]
+        if self.parts == 1:
+            return sums
+        count = quads.vectors
+        first = range(0, len(sums), PARTS * count)
+        return [self._joined(sums, start + v, count) for start in first for v in range(count)]
 
-    def _bytes(self, words: Value) -> list[Value]:
-        """The numbers of words as bytes, by quads."""
-        dtype = u8 if words.code.target.dot_mixed_signs else i8
-        if self._quads == 1:
-            return [reinterpret(words, dtype)]
-        return [reinterpret(half & LOW_HALVES, dtype) for half in (words, words >> 4)]
-
-    def total(self, sums: Sequence[Value]) -> Value:
-        """See the base."""
-        high, middle, low = (convert(part, f32) for part in sums)
+    def _joined(self, sums: Sequence[Value], place: int, step: int) -> Value:
+        high, middle, low = (sums[place + part * step] for part in range(PARTS))
         return fma(high, 65536.0, fma(middle, 256.0, low))
 
 
-def peak_of(x: Value) -> Value:
-    """The largest number of a vector, without its sign."""
-    return reduce_max(absolute(x))
+def _field(words: Value, place: int) -> Value:
+    """The numbers at a place of quads as f32, divided by their factor."""
+    if place == QUAD - 1:
+        return convert(reinterpret(words >> 24, i32), f32)
+    return convert(reinterpret(words & (0xFF << 8 * place), i32), f32)
