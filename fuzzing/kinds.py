@@ -16,6 +16,8 @@ PLACES = {
     "tflite": "fuzzing.tflite.Tflite",
     "caffe2": "fuzzing.caffe2.Caffe2",
     "pt2": "fuzzing.pt2.Pt2",
+    "gguf": "fuzzing.gguf.Gguf",
+    "huggingface": "fuzzing.gguf.HuggingFace",
 }
 """Where each kind is defined: a worker imports one of them, and what that needs."""
 

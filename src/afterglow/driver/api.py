@@ -124,7 +124,7 @@ def compile(
             patterns with stars, and for floats also ops, such as "conv".
         allow: ops that compute in "float16" or "bfloat16" although they do not by default.
         activations: what products with matrices stored in blocks multiply: "float32", or "int8" for
-            rows rounded to 8 bits in blocks of 32; None for what the model says: docs/gguf.md.
+            rows rounded to 8 bits in blocks of 32; None for what the model says: docs/accuracy.md.
         tune: measure candidate algorithms for about this many seconds instead of estimating.
         cache: folder for compiled code, True for the default one, False for none.
         verify: check the program after each pass, and each instruction as it runs.

@@ -53,6 +53,20 @@ def folder_metadata(folder: Path) -> TextMetadata:
     )
 
 
+def head_size(folder: Path) -> int | None:
+    """The number of elements of an attention head, as the files of a folder say it."""
+    genai = _object(_read_json(folder / "genai_config.json").get("model"))
+    config = _read_json(folder / "config.json")
+    sizes = [
+        *_numbers(_object(genai.get("decoder")).get("head_size")),
+        *_numbers(config.get("head_dim")),
+    ]
+    heads, width = (_numbers(config.get(n)) for n in ("num_attention_heads", "hidden_size"))
+    if heads and width and heads[0]:
+        sizes.append(width[0] // heads[0])
+    return sizes[0] if sizes else None
+
+
 def _template(folder: Path, settings: Mapping[str, Any]) -> str:
     """The chat template: of a file of its own, or of the settings, the default one of several."""
     given = settings.get("chat_template")

@@ -11,9 +11,11 @@ from afterglow.runtime import CompiledModel
 from afterglow.text.past_form import PastForm
 
 
-def compile_past_model(model: Any, context: int, **options: Any) -> CompiledModel:
+def compile_past_model(
+    model: Any, context: int, head_size: int | None = None, **options: Any
+) -> CompiledModel:
     """Compile a language model of any front end for a context; `options` are those of `compile`."""
     signature = open_source(model).signature(Options())
-    form = PastForm.of(signature.inputs, signature.outputs, context)
+    form = PastForm.of(signature.inputs, signature.outputs, context, head_size)
     dims = {**form.dims, **options.pop("dims", {})}
     return compile(model, dims=dims, state={**form.state, **options.pop("state", {})}, **options)

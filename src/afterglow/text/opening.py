@@ -11,7 +11,7 @@ from afterglow.driver.api import compile
 from afterglow.driver.load import load
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.load import is_saved_model
-from afterglow.runtime.text_files import TOKENIZER, folder_metadata
+from afterglow.runtime.text_files import TOKENIZER, folder_metadata, head_size
 from afterglow.runtime.text_metadata import TEXT, TextMetadata
 from afterglow.support.errors import UsageError
 from afterglow.support.regular_file import open_regular
@@ -80,16 +80,19 @@ def open_text_model(model: Any, opening: Opening, tokenizer: Any = None) -> Text
 def text_metadata(compiled: CompiledModel, model: Any) -> TextMetadata:
     """What a model says about texts: in what is attached to it, or in the files beside it."""
     attached = compiled.attachments.get(TEXT)
-    return metadata_beside(model) if attached is None else TextMetadata.from_bytes(attached)
+    if attached is not None:
+        return TextMetadata.from_bytes(attached)
+    folder = folder_beside(model)
+    return TextMetadata() if folder is None else folder_metadata(folder)
 
 
-def metadata_beside(model: Any) -> TextMetadata:
-    """What the files beside a model say about texts, if it is a file."""
+def folder_beside(model: Any) -> Path | None:
+    """The folder with the files that go with a model, if it is a file itself."""
     if not isinstance(model, (str, Path)):
-        return TextMetadata()
+        return None
     folder = Path(model).resolve().parent
     above = folder.name == "onnx" and not (folder / TOKENIZER).exists()
-    return folder_metadata(folder.parent if above else folder)
+    return folder.parent if above else folder
 
 
 def given_tokenizer(tokenizer: Any) -> Tokenizer | None:
@@ -139,9 +142,11 @@ def compiled_model(model: Any, opening: Opening) -> CompiledModel:
     # here, because no other model needs the compiler if it is in the cache
     from afterglow.text.compiling import compile_past_model  # noqa: PLC0415
 
-    trained = metadata_beside(model).context or MOST_BY_DEFAULT
-    context = opening.context or min(trained, MOST_BY_DEFAULT)
-    return compile_past_model(model, context, **options)
+    folder = folder_beside(model)
+    trained = folder_metadata(folder).context if folder is not None else 0
+    context = opening.context or min(trained or MOST_BY_DEFAULT, MOST_BY_DEFAULT)
+    head = None if folder is None else head_size(folder)
+    return compile_past_model(model, context, head, **options)
 
 
 def _keeps_caches(path: Path) -> bool:

@@ -38,8 +38,16 @@ class PastForm:
     dims: dict[str, int | str | tuple[int, int]]
 
     @staticmethod
-    def of(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], context: int) -> PastForm:
-        """The form of a model with these inputs and outputs; an error if it has no such form."""
+    def of(
+        inputs: Sequence[TensorInfo],
+        outputs: Sequence[TensorInfo],
+        context: int,
+        head_size: int | None = None,
+    ) -> PastForm:
+        """The form of a model with these inputs and outputs; an error if it has no such form.
+
+        The size of a head is needed where the model leaves it open.
+        """
         by_role = {role: info for info in inputs if (role := role_of(info.name)) is not None}
         rest = [info for info in inputs if role_of(info.name) is None]
         pairs = find_pairs(rest, outputs)
@@ -48,7 +56,11 @@ class PastForm:
         if tokens is None or not pairs or others:
             raise no_language_model(inputs, outputs, others)
         state = {taken.name: given.name for taken, given in pairs}
-        return PastForm(state, _dims(by_role, tokens, pairs, context))
+        dims = _dims(by_role, tokens, pairs, context)
+        width = (pairs[0][0].shape or (None,))[-1]
+        if isinstance(width, str) and head_size is not None:
+            dims[width] = head_size
+        return PastForm(state, dims)
 
 
 def find_pairs(
