@@ -34,7 +34,8 @@ def compile_bundle(source: Source, options: Options, request: BundleRequest) -> 
     declared = source.signature(replace(options, shapes={}, dims={})).inputs
     extents = _extents(declared, request.shapes)
     name = request.name or ("model" if source.path is None else source.path.stem)
-    return backend.bundle(name, entries, extents, request)
+    attached = replace(request, attachments=source.attachments)
+    return backend.bundle(name, entries, extents, attached)
 
 
 def compile_functions(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ class BundleRequest:
     """The shapes of the inputs, for each entry; none if there is nothing to bind."""
     force: bool = False
     """Whether files that are not of a bundle are replaced."""
+    attachments: Mapping[str, bytes] = field(default_factory=dict)
+    """What the source attaches to the model, such as its tokenizer."""
 
     def __post_init__(self) -> None:
         if self.name is not None and not isinstance(self.name, str):

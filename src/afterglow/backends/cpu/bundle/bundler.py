@@ -21,6 +21,7 @@ from afterglow.backends.cpu.bundle.reference import reference_outputs, reference
 from afterglow.backends.cpu.codegen.kernel_cache import caching_compiler
 from afterglow.backends.cpu.target import Target
 from afterglow.runtime.bundle import Bundle, BundleRequest
+from afterglow.runtime.text_metadata import TEXT, TextMetadata
 from afterglow.support.names import NameScope
 from afterglow.types import Array
 
@@ -68,7 +69,11 @@ class Bundler:
         scope = NameScope()
         named = [replace(e, name=scope.claim(identifier(e.name))) for e in extents]
         target = Target.of(self.settings.target)
-        return CpuBundle(build_bundle(symbol, planned, target, options, named))
+        code = build_bundle(symbol, planned, target, options, named)
+        attached = request.attachments.get(TEXT)
+        return CpuBundle(
+            replace(code, text=TextMetadata.from_bytes(attached) if attached else None)
+        )
 
     def _planned(self, entry: BundleEntry, prefix: str) -> Planned:
         refuse_host_steps(entry.program)

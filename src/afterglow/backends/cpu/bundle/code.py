@@ -8,6 +8,7 @@ from afterglow.backends.capabilities import BundleExtent
 from afterglow.backends.cpu.target import Target
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.program import CheckedIndex
+from afterglow.runtime.text_metadata import TextMetadata
 from afterglow.types import Array, Interface
 
 
@@ -74,6 +75,8 @@ class BundleCode:
     entries: tuple[EntryCode, ...]
     extents: tuple[BundleExtent, ...] = ()
     """What tells the entries apart; nothing if that is no extent."""
+    text: TextMetadata | None = None
+    """What a language model says about texts."""
 
     @property
     def alignment(self) -> int:

@@ -11,6 +11,7 @@ from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.describe import describe_object
 from afterglow.backends.cpu.bundle.files.description import describe, digest_of, to_json
 from afterglow.backends.cpu.bundle.files.header import write_header
+from afterglow.backends.cpu.bundle.files.language import language_files
 from afterglow.backends.cpu.bundle.files.makefiles import building_files, write_readme
 from afterglow.backends.cpu.bundle.files.manifest import (
     Content,
@@ -65,6 +66,7 @@ def _files(code: BundleCode, made_by: str, digest: str, text: str) -> dict[str, 
         **building_files(code),
     }
     files: dict[str, Content] = {name: content.encode() for name, content in texts.items()}
+    files.update(language_files(code))
     files[f"{code.name}.o"] = code.object
     if not code.embedded:
         files[f"{code.name}.weights"] = code.weights.data

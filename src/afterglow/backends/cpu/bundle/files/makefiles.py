@@ -6,6 +6,7 @@ from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.files.extents import members_of
 from afterglow.backends.cpu.bundle.files.fields import fields_of
 from afterglow.backends.cpu.bundle.files.firmware import firmware_files, firmware_steps
+from afterglow.backends.cpu.bundle.files.language import generates
 from afterglow.backends.cpu.bundle.files.pool import POOL_C, POOL_H
 from afterglow.backends.cpu.bundle.files.program import write_program
 from afterglow.backends.cpu.bundle.files.systems import System, system_of, zig_flags
@@ -24,11 +25,17 @@ main: main.c pool.c pool.h @name.h @name.o
 
 check: main
 \t./main --self-check
-
+@generate
 clean:
-\trm -f main
+\trm -f main generate
 
 .PHONY: check clean
+""")
+
+_GENERATE = Text("""
+# Prints a text: ./generate "Once upon a time"
+generate: generate.c @{name}_text.c @{name}_text.h pool.c pool.h @name.h @name.o
+\t$(CC) $(CFLAGS) -std=c99 -o $@@ generate.c @{name}_text.c pool.c @name.o -lm -pthread
 """)
 
 _CMAKE = Text("""\
@@ -79,6 +86,11 @@ _STEPS = Text("""\
 The self-check compares the results on this machine with those when the model was compiled.
 """)
 
+_TEXT_ROWS = Text("""\
+| `@{name}_text.h`, `@{name}_text.c` | tokenizer, sampler and loop: text in, text out |
+| `@name.vocabulary` | the tokens |
+| `generate.c` | a program that prints text: `make generate` |
+""")
 _CMAKE_ROW = "| `CMakeLists.txt` | the model as a target to link |\n"
 _ROWS = {
     System.HOSTED: (
@@ -119,7 +131,10 @@ def building_files(code: BundleCode) -> dict[str, str]:
 def write_makefile(code: BundleCode) -> str:
     """The text of the Makefile, where there is an operating system."""
     target = code.target
-    return _MAKEFILE.substitute(name=code.name, triple=target.triple, zig=zig_flags(target))
+    generate = _GENERATE.substitute(name=code.name) if generates(code) else ""
+    return _MAKEFILE.substitute(
+        name=code.name, triple=target.triple, zig=zig_flags(target), generate=generate
+    )
 
 
 def write_cmake(code: BundleCode) -> str:
@@ -144,7 +159,8 @@ def _steps(code: BundleCode) -> str:
 
 def _rows(code: BundleCode) -> str:
     source = "" if code.embedded else _WEIGHTS_SOURCE
-    return _ROWS[system_of(code.target)].replace("@weights_source", source)
+    rows = _ROWS[system_of(code.target)].replace("@weights_source", source)
+    return rows + (_TEXT_ROWS.substitute(name=code.name) if generates(code) else "")
 
 
 def _bounds(code: BundleCode) -> str:
