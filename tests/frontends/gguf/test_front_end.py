@@ -105,6 +105,7 @@ def test_the_text_metadata_travel_with_the_model(tmp_path: Path) -> None:
         ({"llama.attention.head_count_kv": 3}, "4 heads of queries cannot share 3 heads of keys"),
         ({"llama.embedding_length": 72}, "tensor 'token_embd.weight' is [292, 64], it must be"),
         ({"llama.block_count": 1}, "a model of the architecture 'llama' has no place for the"),
+        ({"llama.block_count": 2**31 - 1}, "the model has 2,147,483,647 layers, more than 1024"),
         ({"llama.block_count": 3}, "the model has no tensor 'blk.2.attn_norm.weight'"),
         ({"llama.context_length": "long"}, "'llama.context_length' of the metadata must be an"),
         ({"llama.rope.scaling.type": "new"}, "the scaling 'new' of the rotary embedding is not"),

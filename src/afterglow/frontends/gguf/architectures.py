@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from afterglow.frontends.gguf.reader import GgufFile
-from afterglow.frontends.language.config import LanguageConfig, LayerConfig
+from afterglow.frontends.language.config import LanguageConfig, LayerConfig, checked_layers
 from afterglow.frontends.language.facts import Facts
 from afterglow.frontends.language.fused import cut_fused
 from afterglow.frontends.language.rope import Rope, Yarn
@@ -145,7 +145,7 @@ def _layers(
     if architecture.local_base:
         local = Rope(rope.width, keys.number("rope.freq_base_swa", architecture.local_base))
     layers = []
-    for number in range(keys.positive("block_count")):
+    for number in range(checked_layers(keys.positive("block_count"))):
         windowed = bool(window) and (every == 1 or (number + 1) % every != 0)
         turned = not skip or (number + 1) % skip != 0
         own = local if windowed and every > 1 else rope

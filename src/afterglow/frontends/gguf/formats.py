@@ -56,6 +56,7 @@ _OTHERS = {
     37: "IQ4_NL_4_8",
     38: "IQ4_NL_8_8",
     40: "NVFP4",
+    41: "Q1_0",
 }
 """Formats that are not read, for errors to name them."""
 

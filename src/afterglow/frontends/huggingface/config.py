@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from afterglow.frontends.language.config import LanguageConfig, LayerConfig
+from afterglow.frontends.language.config import LanguageConfig, LayerConfig, checked_layers
 from afterglow.frontends.language.facts import Facts
 from afterglow.frontends.language.rope import Rope, Yarn, llama3_factors
 from afterglow.support.errors import ModelError, UnsupportedError
 
 _TYPES = ("llama", "mistral", "qwen2", "qwen3", "smollm3", "phi3", "gemma", "granite")
 _ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu_pytorch_tanh": "gelu"}
-_MOST_LAYERS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,7 @@ class _Config:
 
     @property
     def layers(self) -> int:
-        count = self.facts.positive("num_hidden_layers")
-        if count > _MOST_LAYERS:
-            raise ModelError(f"the model has {count:,} layers, more than {_MOST_LAYERS}")
-        return count
+        return checked_layers(self.facts.positive("num_hidden_layers"))
 
 
 def read_config(facts: Facts) -> LanguageConfig:

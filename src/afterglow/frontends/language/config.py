@@ -11,6 +11,13 @@ MOST_LAYERS = 1024
 MOST_CONTEXT = 1 << 24
 
 
+def checked_layers(count: int) -> int:
+    """A number of layers that a model may have: to be asked before they are listed."""
+    if count > MOST_LAYERS:
+        raise ModelError(f"the model has {count:,} layers, more than {MOST_LAYERS}")
+    return count
+
+
 @dataclass(frozen=True)
 class LayerConfig:
     """What layers differ in."""
@@ -54,8 +61,6 @@ class LanguageConfig:
             raise ModelError(
                 f"{self.heads} heads of queries cannot share {self.kv_heads} heads of keys equally"
             )
-        if len(self.layers) > MOST_LAYERS:
-            raise ModelError(f"the model has {len(self.layers):,} layers, more than {MOST_LAYERS}")
         if self.context > MOST_CONTEXT:
             raise ModelError(f"the context is {self.context:,}, more than {MOST_CONTEXT:,}")
         for rope in {layer.rope for layer in self.layers if layer.rope is not None}:
