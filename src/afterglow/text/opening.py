@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from afterglow.driver.api import compile
 from afterglow.driver.load import load
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.load import is_saved_model
@@ -137,9 +136,12 @@ def compiled_model(model: Any, opening: Opening) -> CompiledModel:
     if isinstance(model, (str, Path)) and is_saved_model(model):
         return load(model, threads=opening.threads)
     options = {"threads": opening.threads, **opening.compile_options}
+    # here, because importing it takes longer than loading a saved model
+    from afterglow.driver.api import compile  # noqa: PLC0415
+
     if isinstance(model, (str, Path)) and _keeps_caches(Path(model)):
         return compile(model, dims={**opening.dims, **options.pop("dims", {})}, **options)
-    # here, because no other model needs the compiler if it is in the cache
+    # here, because what is in the cache needs no compiler
     from afterglow.text.compiling import compile_past_model  # noqa: PLC0415
 
     folder = folder_beside(model)
