@@ -9,6 +9,7 @@ import pytest
 
 from afterglow.cli import generate
 from afterglow.text import Generator
+from tests.frontends.gguf.test_front_end import tiny
 from tests.text.fakes import FakeDecoder, LetterTokenizer
 
 LESSON = Path(__file__).parent.parent.parent / "examples" / "11_generate_text.py"
@@ -45,6 +46,22 @@ def test_the_text_comes_on_standard_output_and_the_speed_on_standard_error(comma
     assert finished.err.startswith("9 tokens, ")
     assert "tokens/s, the first after " in finished.err
     assert fake == [("m.gguf", None, True, 1)]
+
+
+def test_keys_and_values_are_kept_in_the_type_that_is_asked_for(command, tmp_path, monkeypatch):
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(tiny())
+    dumped = command("dump", str(path), "--stage", "import", "--cache-type", "int8")
+    assert "state @cache.0.keys : i8[1, 2, 64, 16]" in dumped.out
+    asked = []
+
+    def made(model, *, cache_type, **options):
+        asked.append(cache_type)
+        return Generator(FakeDecoder(), tokenizer=LetterTokenizer())
+
+    monkeypatch.setattr(generate, "Generator", made)
+    assert not command("generate", str(path), "--prompt", "a", "--cache-type", "float16").status
+    assert asked == ["float16"]
 
 
 def test_options_say_how_tokens_are_chosen(command, fake):

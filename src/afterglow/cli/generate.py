@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from afterglow.cli.session import Session, general_options
+from afterglow.driver.options import CACHE_TYPES
 from afterglow.support.durations import duration
 from afterglow.support.errors import UsageError
 from afterglow.text import Generation, Generator
@@ -83,6 +84,9 @@ def _takes_sampling(command: Any) -> Any:
 @click.option("-n", "--max-new-tokens", type=int, default=256, show_default=True)
 @_takes_sampling
 @click.option("--context", type=int, help="The most tokens of prompt and text together.")
+@click.option(
+    "--cache-type", type=click.Choice(tuple(CACHE_TYPES)), help="What keys and values are kept in."
+)
 @click.option("--tokenizer", metavar="FILE", help="A tokenizer.json, if the model has none.")
 @click.option("--draft", metavar="MODEL|ngram", help="What proposes tokens, to be verified.")
 @click.option("--draft-tokens", type=int, default=6, show_default=True)
@@ -100,6 +104,7 @@ def generate(
     system: str | None,
     max_new_tokens: int,
     context: int | None,
+    cache_type: str | None,
     tokenizer: str | None,
     draft: str | None,
     draft_tokens: int,
@@ -119,6 +124,7 @@ def generate(
         model,
         tokenizer=tokenizer,
         context=context,
+        cache_type=cache_type,
         draft=draft,
         draft_tokens=draft_tokens,
         threads=threads,

@@ -23,7 +23,7 @@ from afterglow.driver.environment import (
     verify_by_default,
 )
 from afterglow.driver.images import ImageOptions, ImageSamples
-from afterglow.driver.options import PRECISIONS, Options, Progress, policy_of
+from afterglow.driver.options import CACHE_TYPES, PRECISIONS, Options, Progress, policy_of
 from afterglow.driver.profiled import open_profiled
 from afterglow.driver.rounding import rounding_by, watching_samples, with_changes
 from afterglow.driver.sources import Source
@@ -256,6 +256,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="What activations are stored as, for --precision int8.  [default: uint8]",
     ),
     click.option(
+        "--cache-type",
+        type=click.Choice(tuple(CACHE_TYPES)),
+        default="float32",
+        show_default=True,
+        help="What a language model keeps its keys and values in.",
+    ),
+    click.option(
         "--int16",
         multiple=True,
         metavar="NODE",
@@ -314,6 +321,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
         std: tuple[float, ...] | None,
         allow_op: tuple[str, ...],
         activations: str | None,
+        cache_type: str,
         int16: tuple[str, ...],
         integer_only: bool,
         quantized_io: bool,
@@ -346,6 +354,7 @@ def takes_model(command: Callable[..., int]) -> Callable[..., int]:
             ),
             keep=keep_float if floats else (),
             allow=allow_op,
+            cache_type=cache_type,
             tune=tune,
             optimize=not no_optimize,
             verify=verify_each or verify_by_default(),

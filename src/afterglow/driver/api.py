@@ -18,6 +18,7 @@ from afterglow.driver.environment import (
 from afterglow.driver.options import (
     Options,
     Progress,
+    cache_type_of,
     check_bindings,
     checkpoint_of,
     name_list,
@@ -64,6 +65,7 @@ def compile(
     keep: Sequence[str] = (),
     allow: Sequence[str] = (),
     activations: str | None = None,
+    cache_type: str = "float32",
     tune: float | None = None,
     cache: bool | str | Path = True,
     verify: bool | None = None,
@@ -125,6 +127,8 @@ def compile(
         allow: ops that compute in "float16" or "bfloat16" although they do not by default.
         activations: what products with matrices stored in blocks multiply: "float32", or "int8" for
             rows rounded to 8 bits in blocks of 32; None for what the model says: docs/accuracy.md.
+        cache_type: what a GGUF or Hugging Face model keeps its keys and values in: "float32", or
+            "float16" or "int8" for a half or about a quarter of the memory: docs/text.md.
         tune: measure candidate algorithms for about this many seconds instead of estimating.
         cache: folder for compiled code, True for the default one, False for none.
         verify: check the program after each pass, and each instruction as it runs.
@@ -155,6 +159,7 @@ def compile(
         keep=name_list("keep", keep),
         allow=name_list("allow", allow),
         activations=activations,
+        cache_type=cache_type_of(cache_type),
         tune=tune,
         cache=cache_folder(cache),
         verify=verify_by_default() if verify is None else verify,

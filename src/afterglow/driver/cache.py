@@ -174,6 +174,7 @@ def model_key(digest: str, options: Options) -> str:
     rounding = "" if options.rounding is None else options.rounding.digest
     precision = f"{options.precision} {profile} {options.quantization} {rounding}"
     precision = f"{precision} {options.keep} {options.allow} {options.activations}"
+    precision = f"{precision} {options.cache_type}"
     choice = f"{options.policy} {precision} {options.tune}"
     target = f"{options.backend} {options.target} {_identity(options)}"
     placed = [f"{device} {_identity(options.on(device))}" for device in options.devices]

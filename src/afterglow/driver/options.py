@@ -13,7 +13,7 @@ from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.threads import checked_threads
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType
-from afterglow.types.dtype import bf16, f16, i8, u4
+from afterglow.types.dtype import bf16, f16, f32, i8, u4
 
 if TYPE_CHECKING:  # options are read where the compiler is not imported
     from afterglow.driver.rounding import RoundingSamples
@@ -46,6 +46,8 @@ class Precision:
 
 ACTIVATIONS = ("float32", "int8")
 """What products with matrices stored in blocks may multiply."""
+CACHE_TYPES = {"float32": f32, "float16": f16, "int8": i8}
+"""What language models may keep their keys and values in."""
 
 PRECISIONS = {
     "float32": Precision(),
@@ -108,6 +110,8 @@ class Options:
     """Ops that compute in 16-bit floats although they do not by default."""
     activations: str | None = None
     """What products with matrices stored in blocks multiply; None for what the model says."""
+    cache_type: str = "float32"
+    """What a language model keeps its keys and values in: a key of `CACHE_TYPES`."""
     tune: float | None = None
     """Seconds for which candidate kernels are measured; None to go by estimates."""
     cache: Path | None = None
@@ -226,6 +230,13 @@ def model_title(source: Any, options: Options) -> str:
     if options.devices:
         return f"{name}on {options.where}"
     return f"{name}backend {options.backend}, target {options.target}"
+
+
+def cache_type_of(given: Any) -> str:
+    """What an argument asks to keep keys and values in; raise if it is nothing of the kind."""
+    if not isinstance(given, str) or given not in CACHE_TYPES:
+        raise UsageError(f"no cache type {given!r}", help=f"there are {', '.join(CACHE_TYPES)}")
+    return given
 
 
 def policy_of(exact: bool, optimize_for: str, unchecked: bool = False) -> Policy:

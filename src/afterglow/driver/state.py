@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from afterglow.driver.options import Options
+from afterglow.driver.options import CACHE_TYPES, Options
 from afterglow.driver.sources import Source
 from afterglow.graph import Module
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UsageError
 from afterglow.transforms.keep_state import keep_state
+from afterglow.transforms.narrow_caches import narrow_caches
 from afterglow.types import OutputForm
+from afterglow.types.dtype import f32
 
 
 def import_with_state(source: Source, options: Options) -> tuple[Module, tuple[OutputForm, ...]]:
@@ -19,6 +21,7 @@ def import_with_state(source: Source, options: Options) -> tuple[Module, tuple[O
     State are the inputs that options say, and those that the model keeps itself.
     """
     module, forms = source.load(options)
+    _set_cache_type(module, options)
     own = {each.input: each for each in source.state}
     kept = {**{name: each.output for name, each in own.items()}, **options.state}
     if not kept:
@@ -28,6 +31,16 @@ def import_with_state(source: Source, options: Options) -> tuple[Module, tuple[O
     keep_state(module, kept, initial)
     gone = before - {output.name for output in module.main.outputs}
     return module, tuple(form for form in forms if form.name not in gone)
+
+
+def _set_cache_type(module: Module, options: Options) -> None:
+    """Let a language model keep its keys and values in the type that options say."""
+    dtype = CACHE_TYPES[options.cache_type]
+    if dtype is not f32 and not narrow_caches(module, dtype):
+        raise UsageError(
+            f"the model has no caches of keys and values to keep in {options.cache_type}",
+            help="leave cache_type out: it is for GGUF files and Hugging Face folders",
+        )
 
 
 def check_kept(

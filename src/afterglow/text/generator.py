@@ -9,8 +9,10 @@ from typing import Any, TypeAlias, Unpack, overload
 
 import numpy as np
 
+from afterglow.runtime.bundle import Bundle
 from afterglow.support.errors import UsageError
 from afterglow.text.chat import render_chat
+from afterglow.text.decoder import CachedDecoder
 from afterglow.text.generation import Generation, Piece
 from afterglow.text.opening import Opening, open_drafter, open_text_model
 from afterglow.text.options import GenerateArguments, GenerationOptions, checked_tokens
@@ -37,6 +39,8 @@ class Generator:
         context: the most tokens that a prompt and what follows it may have together; by default
             what the model was trained for, at most 2,048.
         sequences: how many prompts run at once; others wait for their turn.
+        cache_type: what a model of GGUF or Hugging Face keeps its keys and values in: "float32",
+            or "float16" or "int8" for a half or about a quarter of the memory; not for its draft.
         draft: what proposes tokens that the model verifies several at a time: "ngram" for what
             came after the same tokens before, or a smaller model with the same vocabulary.
         draft_tokens: how many tokens are proposed at once.
@@ -52,13 +56,14 @@ class Generator:
         tokenizer: Any = None,
         context: int | None = None,
         sequences: int | None = None,
+        cache_type: str | None = None,
         draft: Any = None,
         draft_tokens: int = 6,
         chat_template: str | None = None,
         threads: int | None = None,
         **compile_options: Any,
     ) -> None:
-        opening = Opening(context, sequences, threads, compile_options)
+        opening = Opening(context, sequences, threads, compile_options, cache_type)
         opened = open_text_model(model, opening, tokenizer)
         self.decoder = opened.decoder
         self.context = opening.context or self.decoder.context
@@ -158,6 +163,15 @@ class Generator:
         """Let prompts begin behind a prefix that was saved with the same model."""
         prefix = load_prefix(path, self.decoder)
         self._scheduler.prefixes[prefix.tokens] = prefix
+
+    def export_bundle(self, folder: str | Path, **options: Any) -> Bundle:
+        """C files that generate text without Afterglow: `CompiledModel.export_bundle`."""
+        if not isinstance(self.decoder, CachedDecoder):
+            raise UsageError(
+                "only models with caches as state, of GGUF or Hugging Face, become such bundles",
+                help="export an ONNX model with export_bundle of the compiled model",
+            )
+        return self.decoder.model.export_bundle(folder, **options)
 
     def drop_prefixes(self) -> None:
         """Forget the prefixes that are kept, and free their memory."""

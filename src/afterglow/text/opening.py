@@ -29,12 +29,16 @@ MOST_BY_DEFAULT = 2048
 
 @dataclass(frozen=True)
 class Opening:
-    """How a model is opened: its context, sequences and threads, and how it is compiled."""
+    """How a model is opened: its context, sequences and threads, and how it is compiled.
+
+    A cache type of None is that of a model that is compiled already, and "float32" of others.
+    """
 
     context: int | None = None
     sequences: int | None = None
     threads: int | None = None
     compile_options: Mapping[str, Any] = field(default_factory=dict)
+    cache_type: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("context", "sequences"):
@@ -131,11 +135,19 @@ def decoder_of(model: CompiledModel, sequences: int | None) -> Decoder:
 
 def compiled_model(model: Any, opening: Opening) -> CompiledModel:
     """A model, compiled or loaded if it is not yet."""
+    is_saved = isinstance(model, (str, Path)) and is_saved_model(model)
+    if opening.cache_type is not None and (is_saved or isinstance(model, CompiledModel)):
+        raise UsageError(
+            "the model is compiled already, its caches have the type that they have",
+            help=f"compile it with cache_type={opening.cache_type!r}",
+        )
     if isinstance(model, CompiledModel):
         return model
-    if isinstance(model, (str, Path)) and is_saved_model(model):
+    if is_saved:
         return load(model, threads=opening.threads)
     options = {"threads": opening.threads, **opening.compile_options}
+    if opening.cache_type is not None:
+        options["cache_type"] = opening.cache_type
     # here, because importing it takes longer than loading a saved model
     from afterglow.driver.api import compile  # noqa: PLC0415
 
