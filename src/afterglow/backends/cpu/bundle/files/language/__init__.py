@@ -67,7 +67,7 @@ def _values(code: BundleCode, entry: EntryCode, text: TextMetadata) -> dict[str,
     vocabulary, chunk = by_name["logits"].type.shape[1], largest(by_name["tokens"].type.shape[0])
     cache_bytes = sum(map(_padded, caches))
     most_bytes = _BYTES_PER_TOKEN * context
-    work = 16 * vocabulary + 4 * (context + 2 * chunk) + 19 * (most_bytes + 2) + 4096
+    work = 17 * vocabulary + 4 * (context + 2 * chunk) + 19 * (most_bytes + 2) + 4096
     has_wanted = any(dim.name == "wanted" for dim in members_of(entry))
     return {
         "name": code.name,

@@ -17,6 +17,7 @@ typedef struct { /* what lies behind the caches in the caller's memory */
     double likely[VOCABULARY];
     float logits[VOCABULARY];
     uint32_t order[VOCABULARY];
+    uint8_t seen[VOCABULARY]; /* whether a token was there before */
     int32_t prompt[CONTEXT], positions[CHUNK], sequences[CHUNK];
     float scores[MOST_BYTES + 1]; /* of joining a part with the next */
     uint32_t start[MOST_BYTES + 1], size[MOST_BYTES + 1], next[MOST_BYTES + 1];
@@ -267,10 +268,17 @@ static double uniform(uint64_t seed, uint64_t number) {
     return (double)((word ^ word >> 31) >> 11) / 9007199254740992.0;
 }
 
+static void penalize(work_memory *w, float penalty) {
+    for (uint32_t i = 0; i < VOCABULARY; i++)
+        if (w->seen[i]) w->logits[i] = w->logits[i] > 0 ? w->logits[i] / penalty
+                                                        : w->logits[i] * penalty;
+}
+
 /* The next token, of which `number` came before; -1 if logits cannot be compared. */
 static int32_t choose(work_memory *w, const @{prefix}_sampling *s, uint64_t number) {
     uint32_t best = 0;
     double total = 0, sum = 0, drawn;
+    if (s->repetition_penalty > 0) penalize(w, s->repetition_penalty);
     for (uint32_t i = 1; i < VOCABULARY; i++)
         if (w->logits[i] > w->logits[best] || isnan(w->logits[i])) best = i;
     if (!(w->logits[best] > -INFINITY)) return -1;
@@ -281,7 +289,10 @@ static int32_t choose(work_memory *w, const @{prefix}_sampling *s, uint64_t numb
     if (s->top_k > 0 || (s->top_p > 0 && s->top_p < 1))
         keep_likeliest(w, s->top_k > 0 && s->top_k < VOCABULARY ? (uint32_t)s->top_k : VOCABULARY,
                        s->top_p > 0 ? (double)s->top_p : 1);
-    for (uint32_t i = 0; i < VOCABULARY; i++) total += w->likely[i];
+    for (uint32_t i = 0; i < VOCABULARY; i++) { /* the likeliest has 1 */
+        if (w->likely[i] < (double)s->min_p) w->likely[i] = 0;
+        total += w->likely[i];
+    }
     drawn = uniform(s->seed, number) * total;
     for (uint32_t i = 0; i < VOCABULARY; i++) {
         sum += w->likely[i];
@@ -354,7 +365,7 @@ int32_t @{prefix}_text_generate_tokens(const @{prefix}_text *t, const int32_t *p
                                        size_t count, int32_t most,
                                        const @{prefix}_sampling *sampling,
                                        @{prefix}_on_token on_token, void *user, int32_t *ending) {
-    static const @{prefix}_sampling greedy = {0, 0, 1, 0};
+    static const @{prefix}_sampling greedy = {0, 0, 1, 0, 1, 0};
     const @{prefix}_sampling *s = sampling != NULL ? sampling : &greedy;
     table v = table_of(t);
     pending waiting = {{0}, 0};
@@ -362,8 +373,12 @@ int32_t @{prefix}_text_generate_tokens(const @{prefix}_text *t, const int32_t *p
     size_t position = 0;
     if (count == 0 || count > CONTEXT) return @{upper}_TEXT_ERROR_PROMPT;
     if (!(s->temperature >= 0) || isinf(s->temperature) || s->top_k < 0 || !(s->top_p >= 0) ||
-        s->top_p > 1)
+        s->top_p > 1 || !(s->min_p >= 0) || s->min_p > 1 || !(s->repetition_penalty >= 0) ||
+        isinf(s->repetition_penalty))
         return @{upper}_TEXT_ERROR_SAMPLING;
+    memset(work_of(t)->seen, 0, VOCABULARY);
+    for (size_t i = 0; i < count; i++)
+        if (prompt[i] >= 0 && prompt[i] < VOCABULARY) work_of(t)->seen[prompt[i]] = 1;
     while (position < count && status == @{upper}_OK) {
         size_t size = count - position < CHUNK ? count - position : CHUNK;
         status = run(t, prompt + position, size, position);
@@ -378,6 +393,7 @@ int32_t @{prefix}_text_generate_tokens(const @{prefix}_text *t, const int32_t *p
         }
         token = choose(work_of(t), s, (uint64_t)made);
         if (token < 0) return @{upper}_TEXT_ERROR_LOGITS;
+        work_of(t)->seen[token] = 1;
         if (ends(&v, token)) { *ending = @{upper}_TEXT_END; break; }
         if (tell(t, &waiting, token, on_token, user)) { *ending = @{upper}_TEXT_STOPPED; break; }
     }
