@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache, cached_property
 
 from afterglow.runtime.text_metadata import TextMetadata
+from afterglow.runtime.word_patterns import TAKES_WHOLE_WORDS
 from afterglow.text.tokenizer.merging import merge
-from afterglow.text.tokenizer.pretokenize import TAKES_WHOLE_WORDS, words
+from afterglow.text.tokenizer.pretokenize import words
 from afterglow.text.tokenizer.vocabulary import NORMAL, Vocabulary
 
 _MOST_REMEMBERED = 1 << 16

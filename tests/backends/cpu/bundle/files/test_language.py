@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,8 +94,23 @@ def test_a_seed_decides_what_is_drawn(folder: Path) -> None:
     assert numbers(folder, PROMPT, "--tokens", 20, "--temperature", 9, "--top-p", 1e-6) == likeliest
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"temperature": 2.0, "min_p": 0.5, "seed": 1},
+        {"repetition_penalty": 1.5},
+        {"temperature": 1.5, "top_k": 60, "min_p": 0.25, "repetition_penalty": 1.25, "seed": 2},
+    ],
+)
+def test_what_is_drawn_is_what_python_draws(folder: Path, options: dict[str, Any]) -> None:
+    given = [part for k, v in options.items() for part in (f"--{k.replace('_', '-')}", v)]
+    expected = ag.text.Generator(ag.compile(tiny())).generate(PROMPT, max_new_tokens=30, **options)
+    assert numbers(folder, PROMPT, "--tokens", 30, *given) == list(expected.tokens)
+
+
 def test_what_cannot_be_is_said(folder: Path) -> None:
-    assert "sampling parameter" in run(folder / "generate", "--temperature", -1, status=1)
+    for name in ("--temperature", "--min-p", "--repetition-penalty"):
+        assert "sampling parameter" in run(folder / "generate", name, -1, status=1)
     long = "the " * 4 * CONTEXT
     assert "too long" in run(folder / "generate", long, status=1)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.extents import members_of
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
+from afterglow.backends.cpu.bundle.files.language import bpe, sentencepiece
 from afterglow.backends.cpu.bundle.files.language.interface import HEADER
+from afterglow.backends.cpu.bundle.files.language.patterns import pattern_tables
 from afterglow.backends.cpu.bundle.files.language.program import PROGRAM
 from afterglow.backends.cpu.bundle.files.language.source import SOURCE
 from afterglow.backends.cpu.bundle.files.language.vocabulary import (
@@ -17,6 +19,7 @@ from afterglow.backends.cpu.bundle.files.language.vocabulary import (
 from afterglow.backends.cpu.bundle.files.systems import System, system_of
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.text_metadata import TextMetadata
+from afterglow.runtime.word_patterns import TAKES_WHOLE_WORDS, WORD_PATTERNS
 from afterglow.types.extent import largest
 
 _INPUTS = ("tokens", "positions", "sequences", "wanted")
@@ -64,7 +67,7 @@ def _values(code: BundleCode, entry: EntryCode, text: TextMetadata) -> dict[str,
     vocabulary, chunk = by_name["logits"].type.shape[1], largest(by_name["tokens"].type.shape[0])
     cache_bytes = sum(map(_padded, caches))
     most_bytes = _BYTES_PER_TOKEN * context
-    work = 16 * vocabulary + 4 * (context + 2 * chunk) + 17 * (most_bytes + 2) + 4096
+    work = 17 * vocabulary + 4 * (context + 2 * chunk) + 19 * (most_bytes + 2) + 4096
     has_wanted = any(dim.name == "wanted" for dim in members_of(entry))
     return {
         "name": code.name,
@@ -83,8 +86,19 @@ def _values(code: BundleCode, entry: EntryCode, text: TextMetadata) -> dict[str,
         "given": "" if code.embedded else ", t->weights",
         "extents": "    extents.wanted = 1;\n" if has_wanted else "",
         "caches": _cache_pointers(caches),
+        **_encoder(text),
         "load": "" if code.embedded else _LOAD.format(name=code.name, upper=code.name.upper()),
     }
+
+
+def _encoder(text: TextMetadata) -> dict[str, object]:
+    """The code that is of one kind of tokenizers."""
+    if text.tokenizer["kind"] == "sentencepiece":
+        return {"rate": sentencepiece.RATE, "plain": sentencepiece.PLAIN}
+    name = str(text.tokenizer.get("pre", "default"))
+    tables = pattern_tables(WORD_PATTERNS.get(name, WORD_PATTERNS["default"]))
+    whole_words = int(name in TAKES_WHOLE_WORDS)
+    return {"rate": bpe.RATE, "plain": bpe.PLAIN.substitute(tables, whole_words=whole_words)}
 
 
 _WEIGHTS = "    const void *weights;     /* the contents of {name}.weights: see {name}.h */\n"

@@ -53,6 +53,8 @@ typedef struct {
     float temperature; /* 0: the likeliest token */
     int32_t top_k;     /* of the likeliest so many; 0: of all */
     float top_p;       /* of the fewest whose probabilities reach this; 1 (or 0): of all */
+    float min_p;       /* of those at least so many times as likely as the likeliest; 0: of all */
+    float repetition_penalty; /* makes tokens that were there before less likely; 1 (or 0): not */
     uint64_t seed;
 } @{prefix}_sampling;
 

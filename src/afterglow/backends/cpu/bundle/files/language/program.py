@@ -6,8 +6,8 @@ from afterglow.backends.cpu.bundle.files.template import Text
 
 PROGRAM = Text(r"""/* Generates text with @name and prints it as it comes.
  *
- *     generate [PROMPT] [--tokens N] [--temperature T] [--top-k K] [--top-p P] [--seed S]
- *              [--threads N] [--numbers]
+ *     generate [PROMPT] [--tokens N] [--temperature T] [--top-k K] [--top-p P] [--min-p P]
+ *              [--repetition-penalty R] [--seed S] [--threads N] [--numbers]
  */
 #include "@{name}_text.h"
 #include "pool.h"
@@ -57,7 +57,7 @@ static int print(void *user, int32_t token, const char *text, size_t length) {
 
 int main(int argc, char **argv) {
     const char *prompt = "Once upon a time";
-    @{prefix}_sampling sampling = {0, 0, 1, 0};
+    @{prefix}_sampling sampling = {0, 0, 1, 0, 1, 0};
     int32_t most = 200, ending = 0, status;
     int threads = 1, numbers = 0;
     size_t size;
@@ -73,6 +73,9 @@ int main(int argc, char **argv) {
         else if (strcmp(argv[i], "--temperature") == 0) sampling.temperature = (float)atof(value);
         else if (strcmp(argv[i], "--top-k") == 0) sampling.top_k = atoi(value);
         else if (strcmp(argv[i], "--top-p") == 0) sampling.top_p = (float)atof(value);
+        else if (strcmp(argv[i], "--min-p") == 0) sampling.min_p = (float)atof(value);
+        else if (strcmp(argv[i], "--repetition-penalty") == 0)
+            sampling.repetition_penalty = (float)atof(value);
         else if (strcmp(argv[i], "--seed") == 0) sampling.seed = strtoull(value, NULL, 10);
         else if (strcmp(argv[i], "--threads") == 0) threads = atoi(value);
         else fail("no such option", argv[i]);

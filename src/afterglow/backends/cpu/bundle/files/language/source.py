@@ -17,18 +17,21 @@ typedef struct { /* what lies behind the caches in the caller's memory */
     double likely[VOCABULARY];
     float logits[VOCABULARY];
     uint32_t order[VOCABULARY];
+    uint8_t seen[VOCABULARY]; /* whether a token was there before */
     int32_t prompt[CONTEXT], positions[CHUNK], sequences[CHUNK];
     float scores[MOST_BYTES + 1]; /* of joining a part with the next */
     uint32_t start[MOST_BYTES + 1], size[MOST_BYTES + 1], next[MOST_BYTES + 1];
     char text[MOST_BYTES + 2];
+    uint8_t symbols[MOST_BYTES + 2], cuts[MOST_BYTES + 2]; /* of the characters of the text */
 } work_memory;
 
 #define WORK_BYTES (@{upper}_TEXT_BYTES - @{upper}_TEXT_CACHE_BYTES)
 typedef char work_memory_fits[sizeof(work_memory) <= WORK_BYTES ? 1 : -1];
 
 typedef struct {
-    uint32_t tokens, found_count, special_count, end_count, flags, bos, unknown;
-    const uint32_t *ends, *offsets, *silent, *found, *special, *bytes;
+    uint32_t tokens, found_count, special_count, end_count, flags, bos, unknown, texts, pairs;
+    const uint32_t *ends, *offsets, *silent, *found, *special, *bytes, *others;
+    const uint32_t *joined, *lefts, *ranks; /* pairs that are joined: text, size of the left part */
     const float *scores;
     const char *text;
 } table;
@@ -40,14 +43,18 @@ static work_memory *work_of(const @{prefix}_text *t) {
 static table table_of(const @{prefix}_text *t) {
     const uint32_t *words = t->vocabulary;
     table v = {words[3], words[4], words[5], words[6], words[8], words[9], words[10],
-               words + 11, 0, 0, 0, 0, 0, 0, 0};
+               words[3] + words[11], words[12], words + 13, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     v.offsets = v.ends + v.end_count;
-    v.silent = v.offsets + v.tokens + 1;
+    v.silent = v.offsets + v.texts + 1;
     v.scores = (const float *)(v.silent + v.tokens);
     v.found = v.silent + 2 * (size_t)v.tokens;
     v.special = v.found + v.found_count;
     v.bytes = v.special + v.special_count;
-    v.text = (const char *)(v.bytes + 256);
+    v.others = v.bytes + 256;
+    v.joined = v.others + (v.texts - v.tokens);
+    v.lefts = v.joined + v.pairs;
+    v.ranks = v.lefts + v.pairs;
+    v.text = (const char *)(v.ranks + v.pairs);
     return v;
 }
 
@@ -62,28 +69,35 @@ int32_t @{prefix}_text_check(const @{prefix}_text *t) {
     size_t total;
     table v;
     if (words == NULL || t->arena == NULL || t->memory == NULL) return @{upper}_ERROR_NULL;
-    if (t->vocabulary_bytes < 44 || words[0] != @magic || words[1] != @version)
+    if (t->vocabulary_bytes < 52 || words[0] != @magic || words[1] != @version)
         return @{upper}_TEXT_ERROR_VOCABULARY;
-    if (words[2] > 1 || words[3] == 0 || words[3] > VOCABULARY || words[4] > words[3] ||
-        words[5] > words[3] || words[6] > words[3])
+    if (words[2] > 2 || words[3] == 0 || words[3] > VOCABULARY || words[5] > words[3] ||
+        words[6] > words[3] || words[11] > t->vocabulary_bytes / 8 ||
+        words[12] > t->vocabulary_bytes / 12 || words[4] > words[3] + words[11])
         return @{upper}_TEXT_ERROR_VOCABULARY;
-    total = 11 + (size_t)words[6] + 3 * (size_t)words[3] + 1 + words[4] + words[5] + 256;
+    total = 13 + (size_t)words[6] + 3 * (size_t)words[3] + 1 + words[4] + words[5] + 256 +
+            2 * (size_t)words[11] + 3 * (size_t)words[12];
     if (t->vocabulary_bytes != 4 * total + words[7]) return @{upper}_TEXT_ERROR_VOCABULARY;
     v = table_of(t);
-    for (uint32_t i = 0; i < v.tokens; i++)
+    for (uint32_t i = 0; i < v.texts; i++)
         if (v.offsets[i] > v.offsets[i + 1]) return @{upper}_TEXT_ERROR_VOCABULARY;
-    if (v.offsets[0] != 0 || v.offsets[v.tokens] != words[7] ||
+    if (v.offsets[0] != 0 || v.offsets[v.texts] != words[7] ||
         !all_below(v.ends, v.end_count, VOCABULARY, 0) ||
-        !all_below(v.found, v.found_count, v.tokens, 0) ||
+        !all_below(v.found, v.found_count, v.texts, 0) ||
+        !all_below(v.others, v.texts - v.tokens, v.tokens, 1) ||
+        !all_below(v.joined, v.pairs, v.texts, 0) ||
         !all_below(v.special, v.special_count, v.tokens, 0) ||
         !all_below(v.bytes, 256, v.tokens, 1) || !all_below(&v.bos, 1, VOCABULARY, 1) ||
         !all_below(&v.unknown, 1, VOCABULARY, 1))
         return @{upper}_TEXT_ERROR_VOCABULARY;
+    for (uint32_t i = 0; i < v.pairs; i++)
+        if (v.lefts[i] >= v.offsets[v.joined[i] + 1] - v.offsets[v.joined[i]])
+            return @{upper}_TEXT_ERROR_VOCABULARY;
     return @{upper}_OK;
 }
 
-static size_t size_of(const table *v, uint32_t token) {
-    return v->offsets[token + 1] - v->offsets[token];
+static size_t size_of(const table *v, uint32_t text) {
+    return v->offsets[text + 1] - v->offsets[text];
 }
 
 size_t @{prefix}_text_piece(const @{prefix}_text *t, int32_t token, const char **bytes) {
@@ -94,42 +108,35 @@ size_t @{prefix}_text_piece(const @{prefix}_text *t, int32_t token, const char *
     return size_of(&v, (uint32_t)token);
 }
 
+/* Whether a text comes before one of the table: -1, or is the same: 0, or comes behind it: 1. */
+static int compare(const table *v, const char *text, size_t size, uint32_t with) {
+    size_t other = size_of(v, with);
+    int order = memcmp(text, v->text + v->offsets[with], size < other ? size : other);
+    return order != 0 ? order : size < other ? -1 : size > other;
+}
+
 /* The token that is spelled so; NONE if there is none. */
 static uint32_t find(const table *v, const char *text, size_t size) {
     uint32_t low = 0, high = v->found_count;
     while (low < high) {
-        uint32_t middle = low + (high - low) / 2, token = v->found[middle];
-        size_t other = size_of(v, token), both = size < other ? size : other;
-        int order = memcmp(text, v->text + v->offsets[token], both);
-        if (order == 0) order = size < other ? -1 : size > other;
-        if (order == 0) return token;
+        uint32_t middle = low + (high - low) / 2, found = v->found[middle];
+        int order = compare(v, text, size, found);
+        if (order == 0) return found < v->tokens ? found : v->others[found - v->tokens];
         if (order < 0) high = middle; else low = middle + 1;
     }
     return NONE;
 }
-
-/* How good it is to join a part with the next one; -infinity if they cannot be joined. */
-static void rate(const table *v, work_memory *w, uint32_t part, uint32_t end) {
-    uint32_t next = w->next[part], token = NONE;
-    if (next < end) token = find(v, w->text + w->start[part], w->size[part] + w->size[next]);
-    w->scores[part] = token == NONE ? -INFINITY : v->scores[token];
+@rate
+static void add_part(work_memory *w, uint32_t part, size_t at, size_t size) {
+    w->start[part] = (uint32_t)at;
+    w->size[part] = (uint32_t)size;
+    w->next[part] = part + 1;
 }
 
-/* Add the tokens of plain text in w->text; the number of all tokens, or NONE if too many. */
-static size_t encode_plain(const table *v, work_memory *w, size_t length, int32_t *tokens,
-                           size_t capacity, size_t count) {
-    uint32_t parts = 0;
-    for (size_t at = 0; at < length; parts++) { /* characters; what is no UTF-8, as bytes */
-        unsigned char lead = (unsigned char)w->text[at];
-        size_t size = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-        if (size > length - at) size = 1;
-        for (size_t i = 1; i < size; i++)
-            if (((unsigned char)w->text[at + i] & 0xc0) != 0x80) size = 1;
-        w->start[parts] = (uint32_t)at;
-        w->size[parts] = (uint32_t)size;
-        w->next[parts] = parts + 1;
-        at += size;
-    }
+/* Join parts, the best pair first, and add their tokens; the number of all tokens, or NONE if they
+ * are too many. */
+static size_t join(const table *v, work_memory *w, uint32_t parts, int32_t *tokens,
+                   size_t capacity, size_t count) {
     for (uint32_t i = 0; i < parts; i++) rate(v, w, i, parts);
     for (;;) {
         uint32_t best = NONE, before = NONE, left = NONE;
@@ -155,7 +162,7 @@ static size_t encode_plain(const table *v, work_memory *w, size_t length, int32_
     }
     return count;
 }
-
+@plain
 /* The special token that begins at a place of the text, the longest first; NONE if none does. */
 static uint32_t special_at(const table *v, const char *text, size_t left) {
     for (uint32_t i = 0; i < v->special_count; i++) {
@@ -171,7 +178,7 @@ int32_t @{prefix}_text_encode(const @{prefix}_text *t, const char *prompt, size_
     work_memory *w = work_of(t);
     table v = table_of(t);
     size_t made = 0, done = 0, spaces = 1;
-    if (((const uint32_t *)t->vocabulary)[2] != 0) return @{upper}_TEXT_ERROR_TOKENIZER;
+    if (((const uint32_t *)t->vocabulary)[2] > 1) return @{upper}_TEXT_ERROR_TOKENIZER;
     if (length > MOST_BYTES) return @{upper}_TEXT_ERROR_PROMPT;
     if ((v.flags & 2) && v.bos != NONE) {
         if (capacity == 0) return @{upper}_TEXT_ERROR_PROMPT;
@@ -184,8 +191,9 @@ int32_t @{prefix}_text_encode(const @{prefix}_text *t, const char *prompt, size_
             stop++;
         if (stop > done) {
             if (spaces && (v.flags & 1)) w->text[size++] = ' ';
-            while (done < stop) { /* the sign that pieces have for a space is one */
-                int sign = stop - done >= 3 && memcmp(prompt + done, "\xe2\x96\x81", 3) == 0;
+            while (done < stop) { /* the sign that pieces have for a space may be one */
+                int sign = (v.flags & 8) && stop - done >= 3 &&
+                           memcmp(prompt + done, "\xe2\x96\x81", 3) == 0;
                 w->text[size++] = sign ? ' ' : prompt[done];
                 done += sign ? 3 : 1;
             }
@@ -197,6 +205,10 @@ int32_t @{prefix}_text_encode(const @{prefix}_text *t, const char *prompt, size_
         if (made >= capacity) return @{upper}_TEXT_ERROR_PROMPT;
         tokens[made++] = (int32_t)token;
         done = stop + size_of(&v, token);
+    }
+    if ((v.flags & 4) && v.end_count > 0) {
+        if (made >= capacity) return @{upper}_TEXT_ERROR_PROMPT;
+        tokens[made++] = (int32_t)v.ends[0];
     }
     *count = made;
     return @{upper}_OK;
@@ -256,10 +268,17 @@ static double uniform(uint64_t seed, uint64_t number) {
     return (double)((word ^ word >> 31) >> 11) / 9007199254740992.0;
 }
 
+static void penalize(work_memory *w, float penalty) {
+    for (uint32_t i = 0; i < VOCABULARY; i++)
+        if (w->seen[i]) w->logits[i] = w->logits[i] > 0 ? w->logits[i] / penalty
+                                                        : w->logits[i] * penalty;
+}
+
 /* The next token, of which `number` came before; -1 if logits cannot be compared. */
 static int32_t choose(work_memory *w, const @{prefix}_sampling *s, uint64_t number) {
     uint32_t best = 0;
     double total = 0, sum = 0, drawn;
+    if (s->repetition_penalty > 0) penalize(w, s->repetition_penalty);
     for (uint32_t i = 1; i < VOCABULARY; i++)
         if (w->logits[i] > w->logits[best] || isnan(w->logits[i])) best = i;
     if (!(w->logits[best] > -INFINITY)) return -1;
@@ -270,7 +289,10 @@ static int32_t choose(work_memory *w, const @{prefix}_sampling *s, uint64_t numb
     if (s->top_k > 0 || (s->top_p > 0 && s->top_p < 1))
         keep_likeliest(w, s->top_k > 0 && s->top_k < VOCABULARY ? (uint32_t)s->top_k : VOCABULARY,
                        s->top_p > 0 ? (double)s->top_p : 1);
-    for (uint32_t i = 0; i < VOCABULARY; i++) total += w->likely[i];
+    for (uint32_t i = 0; i < VOCABULARY; i++) { /* the likeliest has 1 */
+        if (w->likely[i] < (double)s->min_p) w->likely[i] = 0;
+        total += w->likely[i];
+    }
     drawn = uniform(s->seed, number) * total;
     for (uint32_t i = 0; i < VOCABULARY; i++) {
         sum += w->likely[i];
@@ -343,7 +365,7 @@ int32_t @{prefix}_text_generate_tokens(const @{prefix}_text *t, const int32_t *p
                                        size_t count, int32_t most,
                                        const @{prefix}_sampling *sampling,
                                        @{prefix}_on_token on_token, void *user, int32_t *ending) {
-    static const @{prefix}_sampling greedy = {0, 0, 1, 0};
+    static const @{prefix}_sampling greedy = {0, 0, 1, 0, 1, 0};
     const @{prefix}_sampling *s = sampling != NULL ? sampling : &greedy;
     table v = table_of(t);
     pending waiting = {{0}, 0};
@@ -351,8 +373,12 @@ int32_t @{prefix}_text_generate_tokens(const @{prefix}_text *t, const int32_t *p
     size_t position = 0;
     if (count == 0 || count > CONTEXT) return @{upper}_TEXT_ERROR_PROMPT;
     if (!(s->temperature >= 0) || isinf(s->temperature) || s->top_k < 0 || !(s->top_p >= 0) ||
-        s->top_p > 1)
+        s->top_p > 1 || !(s->min_p >= 0) || s->min_p > 1 || !(s->repetition_penalty >= 0) ||
+        isinf(s->repetition_penalty))
         return @{upper}_TEXT_ERROR_SAMPLING;
+    memset(work_of(t)->seen, 0, VOCABULARY);
+    for (size_t i = 0; i < count; i++)
+        if (prompt[i] >= 0 && prompt[i] < VOCABULARY) work_of(t)->seen[prompt[i]] = 1;
     while (position < count && status == @{upper}_OK) {
         size_t size = count - position < CHUNK ? count - position : CHUNK;
         status = run(t, prompt + position, size, position);
@@ -367,6 +393,7 @@ int32_t @{prefix}_text_generate_tokens(const @{prefix}_text *t, const int32_t *p
         }
         token = choose(work_of(t), s, (uint64_t)made);
         if (token < 0) return @{upper}_TEXT_ERROR_LOGITS;
+        work_of(t)->seen[token] = 1;
         if (ends(&v, token)) { *ending = @{upper}_TEXT_END; break; }
         if (tell(t, &waiting, token, on_token, user)) { *ending = @{upper}_TEXT_STOPPED; break; }
     }

@@ -10,14 +10,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from afterglow.backends.cpu.bundle.files.language.pairs import NONE, SPELLED, Pairs, pairs_of
 from afterglow.runtime.text_metadata import TextMetadata
+from afterglow.runtime.word_patterns import WORD_PATTERNS
 from afterglow.types import Array
 
 MAGIC = 0x43564741
-VERSION = 1
+VERSION = 2
 KINDS = ("sentencepiece", "bpe")
 """Kinds of tokenizers that a table is made for."""
-NONE = 0xFFFFFFFF
+_DECODED_ONLY = len(KINDS)
+"""The kind of those by which texts are not encoded: they cut words in an unknown way."""
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
 """Kinds of tokens, as GGUF files number them."""
 _SILENT = (_UNKNOWN, _CONTROL, _UNUSED)
@@ -29,35 +32,56 @@ def vocabulary_table(metadata: TextMetadata) -> bytes:
     tokenizer = metadata.tokenizer
     pieces, kinds = tokenizer["tokens"], [int(kind) for kind in tokenizer["types"]]
     texts = [_bytes_of(piece, kind, tokenizer) for piece, kind in zip(pieces, kinds, strict=True)]
-    found = _found_by_text(texts, kinds)
+    is_bpe = tokenizer["kind"] == "bpe"
+    pairs = pairs_of(pieces, texts, tokenizer["merges"]) if is_bpe else Pairs()
+    found = pairs.found if is_bpe else _found_by_text(texts, kinds)
     special = [n for n, kind in enumerate(kinds) if kind in (_CONTROL, _USER_DEFINED) and texts[n]]
     special.sort(key=lambda n: (-len(texts[n]), texts[n]))
-    flags = bool(tokenizer.get("add_space_prefix", True)) | metadata.add_bos << 1
+    every = [*texts, *pairs.others]
+    unknown = None if is_bpe else metadata.unknown
     header = [
         MAGIC,
         VERSION,
-        KINDS.index(tokenizer["kind"]),
+        _kind(metadata),
         len(texts),
         len(found),
         len(special),
         len(metadata.eos),
-        sum(map(len, texts)),
-        flags,
+        sum(map(len, every)),
+        _flags(metadata),
         NONE if metadata.bos is None else metadata.bos,
-        NONE if metadata.unknown is None else metadata.unknown,
+        NONE if unknown is None else unknown,
+        len(pairs.others),
+        len(pairs.pairs),
     ]
     scores = np.array(tokenizer.get("scores") or [0.0] * len(texts), np.float32)
     words = [
         _words(header),
         _words(metadata.eos),
-        _words(np.cumsum([0, *map(len, texts)])),
+        _words(np.cumsum([0, *map(len, every)])),
         _words([kind in _SILENT for kind in kinds]),
         scores.astype("<f4").view("<u4"),
         _words(found),
         _words(special),
-        _words(_byte_tokens(texts, kinds)),
+        _words(pairs.letters if is_bpe else _byte_tokens(texts, kinds)),
+        _words(pairs.other_tokens),
+        _words(np.array(pairs.pairs, np.int64).reshape(-1, 3).T.ravel()),
     ]
-    return np.concatenate(words).tobytes() + b"".join(texts)
+    return np.concatenate(words).tobytes() + b"".join(every)
+
+
+def _kind(metadata: TextMetadata) -> int:
+    """The number of the kind of tokenizers."""
+    tokenizer = metadata.tokenizer
+    cuts = tokenizer["kind"] != "bpe" or tokenizer.get("pre", "default") in WORD_PATTERNS
+    return KINDS.index(tokenizer["kind"]) if cuts else _DECODED_ONLY
+
+
+def _flags(metadata: TextMetadata) -> int:
+    """Bits: a space before texts, a token before them, one behind them, signs for spaces."""
+    has_signs: bool = metadata.tokenizer["kind"] == "sentencepiece"
+    prefix = bool(has_signs and metadata.tokenizer.get("add_space_prefix", True))
+    return prefix | metadata.add_bos << 1 | metadata.add_eos << 2 | has_signs << 3
 
 
 def _words(numbers: Sequence[int] | Array) -> Array:
@@ -70,19 +94,11 @@ def _bytes_of(piece: str, kind: int, tokenizer: object) -> bytes:
         return bytes((int(piece[3:-1], 16),))
     assert isinstance(tokenizer, dict)
     if tokenizer["kind"] == "bpe" and kind == _NORMAL:
-        spelled = _spelled_bytes()
         return b"".join(
-            bytes((spelled[c],)) if c in spelled else c.encode("utf-8", "replace") for c in piece
+            bytes((SPELLED[c],)) if c in SPELLED else c.encode("utf-8", "replace") for c in piece
         )
     text = piece.replace(_SPACE, " ") if tokenizer["kind"] == "sentencepiece" else piece
     return text.encode("utf-8", "surrogateescape")
-
-
-def _spelled_bytes() -> dict[str, int]:
-    """The byte that each character of a byte-level piece stands for."""
-    seen = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    others = iter(range(256, 512))
-    return {chr(byte if byte in seen else next(others)): byte for byte in range(256)}
 
 
 def _found_by_text(texts: Sequence[bytes], kinds: Sequence[int]) -> list[int]:
