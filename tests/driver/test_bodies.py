@@ -155,9 +155,9 @@ def test_branches_of_different_shapes(compile_soon: None) -> None:
             y = Loop (most, , x) <body = b (int64 i, bool c, float[k, 4] a)
                 => (bool on, float[k, 4] b) {
                 s = ReduceSum <keepdims = 0> (a)
-                zero = Constant <value = float {0}> ()
-                positive = Greater (s, zero)
-                b = If (positive) <
+                least = Constant <value = float {0.5}> ()
+                enough = Greater (s, least)
+                b = If (enough) <
                     then_branch = t () => (float[p, 4] u) { u = Concat <axis = 0> (a, x) },
                     else_branch = e () => (float[q, 4] v) { v = Neg (a) }
                 >

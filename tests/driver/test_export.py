@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import afterglow
+from afterglow.backends.cpu import Target
 from afterglow.support.errors import UsageError
 from afterglow.types import Array
 from tests.exporters.onnx.running import op_types, run
@@ -77,7 +78,8 @@ def test_a_quantized_model_gives_what_ours_gives_within_a_step(tmp_path: Path) -
     )
     for x in given:
         want = np.asarray(ours.run(None, {"x": x})[0])
-        for optimise in (False, True):
+        # Where a processor has no dot products of bytes, ONNX Runtime's own saturate.
+        for optimise in (False, True) if Target.host().dot_mixed_signs else (False,):
             assert np.abs(run(model, {"x": x}, optimise=optimise)[0] - want).max() <= step
 
 

@@ -30,7 +30,8 @@ def check(loaded: afterglow.CompiledModel, proto: onnx.ModelProto, *arrays: Arra
     wanted = reference.ReferenceEvaluator(proto).run(None, feed)
     for got, want in zip(loaded.run(None, feed), wanted, strict=True):
         assert got.dtype == want.dtype
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+        largest = np.abs(want).max(initial=1)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6 * largest)
 
 
 @pytest.fixture

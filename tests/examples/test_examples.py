@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from afterglow.backends.cpu import Target
 from tests.ops.own_ops import forget_own_ops
 
 __all__ = ["forget_own_ops"]  # a lesson declares ops, and runs in this process
@@ -96,7 +97,8 @@ def test_quantizing(capsys):
     floats, integers = (
         int(x.replace(",", "")) for x in re.findall(r"([\d,]+) (?:bytes )?in ", text)[:2]
     )
-    assert integers < 0.35 * floats
+    # Without an instruction for dot products of bytes, weights of some layers take 16 bits.
+    assert integers < (0.35 if Target.host().dot_mixed_signs else 0.5) * floats
     assert "in floats: norm1; with 16 bits: norm2" in text
 
 

@@ -24,7 +24,7 @@ RATES = Rates(
 
 
 def planned(text: str) -> Program:
-    stages = Stages(Options())
+    stages = Stages(Options(target="x86-64-v4"))
     return stages.plan(stages.lower(parse_module(text)))[0]
 
 

@@ -178,7 +178,7 @@ def _convolve_seen(windows: Windows, x: Array, weight: Array, result: Array) -> 
         rows = np.moveaxis(by_group[(slice(None), *source)], -2, 0)
         at: tuple[Any, ...] = (slice(None), slice(None), *(tap for tap, _ in place))
         matrix = matrices[at].swapaxes(1, 2)
-        flat = multiply_matrices(rows.reshape(groups, -1, rows.shape[-1]), matrix)
+        flat = _products(rows.reshape(groups, -1, rows.shape[-1]), matrix)
         product = np.moveaxis(flat.reshape(*rows.shape[:-1], results), 0, -2)
         result[(slice(None), *(slice(w.start, w.stop) for _, w in place))] += product
 
@@ -193,8 +193,20 @@ def _convolve_gathered(windows: Windows, x: Array, weight: Array, result: Array)
         block = view[(slice(None), *index)]
         target = result[index]
         columns = block.reshape(groups, -1, size)
-        product = multiply_matrices(columns, matrices)
+        product = _products(columns, matrices)
         target[...] = np.moveaxis(product, 0, -2).reshape(target.shape)
+
+
+def _products(rows: Array, matrices: Array) -> Array:
+    """Matrix products; those of f32 are summed in doubles.
+
+    Libraries of matrix products round columns at an edge differently: equal filters would give
+    different numbers, and others on another processor.
+    """
+    if rows.dtype != np.float32:
+        return multiply_matrices(rows, matrices)
+    wide = np.float64
+    return multiply_matrices(rows.astype(wide), matrices.astype(wide)).astype(np.float32)
 
 
 def _blocks(shape: tuple[int, ...], window_bytes: int) -> Iterator[tuple[slice, ...]]:

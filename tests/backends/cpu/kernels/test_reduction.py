@@ -91,7 +91,9 @@ def test_sums_of_many_numbers_are_exact_enough() -> None:
         bench = Bench()
         bench.step(ReduceSum((axis,)), bench.input(array), stored=True)
         (result,) = bench.run()
-        np.testing.assert_allclose(result, array.sum(axis, np.float64, keepdims=True), rtol=4e-6)
+        want = array.sum(axis, np.float64, keepdims=True)
+        # Lanes share the sum: with half of them each adds up twice as many numbers.
+        np.testing.assert_allclose(result, want, rtol=2.048e-3 / Target.host().vector_bits)
 
 
 @pytest.mark.parametrize(("shape", "axes"), [*SHAPES[:8], *LONG[2:4]])

@@ -86,7 +86,8 @@ def test_quantized_products() -> None:
 
 def test_quantized_convolution_with_scales_of_channels() -> None:
     x = rng.integers(0, 256, (1, 2, 5, 5)).astype(np.uint8)
-    weight = rng.integers(-128, 128, (4, 2, 3, 3)).astype(np.int8)
+    # With weights of 7 bits, ONNX Runtime's products saturate on no processor.
+    weight = rng.integers(-64, 64, (4, 2, 3, 3)).astype(np.int8)
     scales, zeros = np.abs(floats(4)) * 0.01 + 1e-3, np.zeros(4, np.int8)
     bias = rng.integers(-999, 999, 4).astype(np.int32)
     one = np.array(0.02, np.float32), np.array(120, np.uint8)
