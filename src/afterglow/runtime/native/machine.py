@@ -5,6 +5,7 @@ All of it is read from the system. LLVM knows it too, but takes longer to load t
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,10 @@ except ImportError:  # not a Unix
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _CPU_INFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+TILES = "amx-tile"
+"""The feature whose registers a process has to ask the system for."""
+_ARCH_PRCTL, _REQUEST_STATE, _TILE_STATE = 158, 0x1023, 18
+"""Linux's numbers: the system call of x86-64, asking for a state, the state of tiles."""
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 _ARCHITECTURES = {
@@ -72,13 +77,25 @@ class Needs:
 
 
 def check_runs_here(needs: Needs) -> None:
-    """Raise if this machine lacks something that code needs."""
+    """Raise if this machine lacks something that code needs, or the system withholds it."""
     missing = _missing(needs)
+    if not missing and TILES in needs.features and not allows_tiles():
+        missing = [f"{TILES}, which the system does not allow"]
     if missing:
         raise UsageError(
             f"the code for {needs.target} does not run here: it needs {', '.join(missing)}",
             help="compile the model for this machine, or for a target that both have",
         )
+
+
+@cache
+def allows_tiles() -> bool:
+    """Whether this process may use the registers of AMX: on Linux, it has to ask for them once."""
+    if own_architecture() != "x86" or sys.platform != "linux":
+        return False
+    library = ctypes.CDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+    return bool(library.syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_STATE) == 0)
 
 
 def architecture_of(triple: str) -> str | None:
