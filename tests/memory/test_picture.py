@@ -98,7 +98,7 @@ def test_tooltips_say_what_a_buffer_is(program: Program) -> None:
 def test_origins_are_the_models_own_nodes(program: Program) -> None:
     timeline = Timeline(program)
     for index, step in enumerate(timeline.steps[2].body):
-        step.origin = f"node {index}"
+        step.origins = (f"node {index}",)
     assert origin_of(timeline.steps[2]) == "node 0, node 1"
 
 
