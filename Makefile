@@ -59,7 +59,7 @@ clean:
 # Reinstalled whenever pyproject.toml changes.
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[compiler]'
 	touch $@
 
 $(TESTABLE): $(READY)
@@ -72,7 +72,7 @@ $(VENV)/.documentable: $(READY)
 
 $(BENCH)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[compiler]'
 	touch $@
 
 $(FUZZ)/.ready: pyproject.toml

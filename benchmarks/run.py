@@ -75,7 +75,7 @@ def measured(task: Task, peer_python: str, keep: Path) -> Row | str:
     words += ["--vs", ",".join(peers), "--seconds", str(task.seconds)]
     words += ["--peer-python", peer_python]
     done = subprocess.run(
-        [sys.executable, "-m", "afterglow.cli.main", *words],
+        [sys.executable, "-m", "afterglow", *words],
         capture_output=True,
         text=True,
         check=False,

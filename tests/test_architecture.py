@@ -33,6 +33,7 @@ LAYERS = [
     {"testing"},
     {""},
     {"cli"},
+    {"__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ROOMS = {
@@ -49,6 +50,7 @@ ROOMS = {
 }
 """Sub-layers of large packages; the files of a package itself lie above all of them."""
 DOORS = {
+    "afterglow.__main__": "the command line, for installations that have it",
     "afterglow.driver.api": "the compiler, for what was not compiled before",
     "afterglow.backends.cpu.backend": "what writes bundles, for models that are exported",
     "afterglow.backends.opencl.factory": "its kernels, for compilations that ask for OpenCL",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 
 import afterglow
 from afterglow.support.errors import UsageError
+from afterglow.support.packages import COMPILER_PACKAGES
 from tests.backends.cpu import networks
 from tests.frontends.models import info, model, node
 
@@ -102,6 +105,96 @@ def test_a_model_that_was_compiled_before_imports_no_compiler(source: Path) -> N
     folder = source.parent / "cache"
     assert "llvmlite" in imported(program, source, folder)
     assert not imported(program, source, folder)
+
+
+SMALL = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1].split():
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import numpy as np
+import afterglow as ag
+"""
+"""The beginning of a program in an installation that has only NumPy."""
+
+
+def run_small(program: str, *arguments: str | Path) -> str:
+    """What a program prints in such an installation."""
+    words = [" ".join(COMPILER_PACKAGES), *map(str, arguments)]
+    command = [sys.executable, "-c", SMALL + program, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_numpy_alone_runs_saved_models(tmp_path: Path) -> None:
+    afterglow.compile(networks.tiny()).save(tmp_path / "model.agc")
+    program = """
+model, session = ag.load(sys.argv[2]), ag.InferenceSession(sys.argv[2])
+feed = {i.name: np.ones(i.shape, i.dtype.numpy) for i in model.inputs}
+assert session.run(None, feed)[0].tolist() == model.run(None, feed)[0].tolist()
+assert session.get_inputs()[0].type == "tensor(float)"
+print(model.run(None, feed)[0].shape)
+"""
+    expected = afterglow.load(tmp_path / "model.agc").outputs[0].shape
+    assert run_small(program, tmp_path / "model.agc") == f"{expected}\n"
+
+
+def test_numpy_alone_runs_saved_models_whose_host_runs_ops(tmp_path: Path) -> None:
+    afterglow.compile(networks.texts()).save(tmp_path / "model.agc")
+    run_small("ag.load(sys.argv[2])", tmp_path / "model.agc")
+
+
+@pytest.mark.parametrize(
+    ("program", "purpose", "package"),
+    [
+        ("ag.compile(sys.argv[2], cache=False)", "compiling a model", "llvmlite"),
+        ("ag.Trainer", "afterglow.Trainer", "llvmlite"),
+        ("ag.onnx_backend", "afterglow.onnx_backend", "onnx"),
+        ("ag.types.dtype.bf16.numpy", "an element type that NumPy lacks", "ml_dtypes"),
+    ],
+)
+def test_numpy_alone_says_what_to_install(
+    source: Path, program: str, purpose: str, package: str
+) -> None:
+    caught = f"""
+import afterglow.types.dtype
+try:
+    {program}
+except ag.UsageError as error:
+    print(error)
+"""
+    assert run_small(caught, source) == (
+        f"error: {purpose} needs the package {package}, which is not installed\n"
+        "  help: pip install 'afterglow[compiler]'\n"
+    )
+
+
+def test_the_command_says_what_to_install() -> None:
+    program = """
+from afterglow.__main__ import main
+sys.stderr = sys.stdout
+try:
+    main()
+except SystemExit as exit:
+    print(exit.code)
+"""
+    assert run_small(program) == (
+        "error: the command line needs the package click, which is not installed\n"
+        "  help: pip install 'afterglow[compiler]'\n2\n"
+    )
+
+
+def test_the_compiler_needs_what_its_extra_installs() -> None:
+    text = (Path(__file__).parent.parent / "pyproject.toml").read_text()
+    project = tomllib.loads(text)["project"]
+    names = [re.split(r"[<>=]", each)[0] for each in project["optional-dependencies"]["compiler"]]
+    assert tuple(names) == COMPILER_PACKAGES
+    assert [re.split(r"[<>=]", each)[0] for each in project["dependencies"]] == ["numpy"]
 
 
 def test_a_kept_model_reads_its_source_when_it_is_asked_about_it(source: Path) -> None:

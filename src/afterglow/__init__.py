@@ -190,9 +190,18 @@ def __getattr__(name: str) -> _typing.Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next((home for home, names in _HOMES.items() if name in names), None)
     if home is None:
-        return _importlib.import_module(f"{__name__}.{name}")
-    found = globals()[name] = getattr(_importlib.import_module(home), name)
+        return _imported(name, f"{__name__}.{name}")
+    found = globals()[name] = getattr(_imported(name, home), name)
     return found
+
+
+def _imported(name: str, module: str) -> _typing.Any:
+    """A module; what it lacks is an error that says what to install."""
+    try:
+        return _importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        packages = _importlib.import_module("afterglow.support.packages")
+        raise (packages.missing_package(f"afterglow.{name}", error) or error) from None
 
 
 def __dir__() -> list[str]:

@@ -119,7 +119,7 @@ def test_an_internal_error_is_json_if_that_is_asked_for(command, tmp_path, monke
 @pytest.mark.parametrize("words", [("dump",), ("check",), ("check", "--json")])
 def test_a_full_device_is_said(tmp_path, words):
     model = models.linear(tmp_path)
-    command_line = [sys.executable, "-m", "afterglow.cli.main", words[0], model, *words[1:]]
+    command_line = [sys.executable, "-m", "afterglow", words[0], model, *words[1:]]
     with open("/dev/full", "w") as full:
         finished = subprocess.run(
             command_line, stdout=full, stderr=subprocess.PIPE, text=True, check=False
@@ -304,7 +304,7 @@ def test_an_internal_error_is_one_line_unless_debugging(command, tmp_path, monke
 
 
 def test_a_reader_that_stops_early_is_no_error(tmp_path):
-    words = [sys.executable, "-m", "afterglow.cli.main", "dump", models.linear(tmp_path)]
+    words = [sys.executable, "-m", "afterglow", "dump", models.linear(tmp_path)]
     read, write = os.pipe()
     os.close(read)
     finished = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True, check=False)

@@ -58,7 +58,7 @@ def cli(context: click.Context) -> None:
 
 
 def main() -> None:
-    """The entry point of the command."""
+    """Run the command line of this process."""
     sys.exit(execute(sys.argv[1:]))
 
 
@@ -156,7 +156,3 @@ def _report(session: Session, error: Exception) -> int:
     help = "" if session.debug else "; --debug shows where"
     session.fail(InternalError(f"internal error, {what}: please report it{help}"))
     return InternalError.exit_status
-
-
-if __name__ == "__main__":
-    main()

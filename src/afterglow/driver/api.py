@@ -28,6 +28,7 @@ from afterglow.driver.placed import placed_on
 from afterglow.driver.rounding import rounding_by
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.logical_device import Devices
+from afterglow.support.packages import needed_for
 from afterglow.support.sizes import as_size
 from afterglow.types import Array
 
@@ -170,10 +171,11 @@ def compile(
     cached = None if dim_options.ahead else find_cached(source, options)
     if cached is not None:
         return cached
-    # here, because importing the compiler takes longer than loading a cached model
-    from afterglow.driver.compile import compile_with  # noqa: PLC0415
+    with needed_for("compiling a model"):
+        # here, because importing the compiler takes longer than loading a cached model
+        from afterglow.driver.compile import compile_with  # noqa: PLC0415
 
-    return compile_with(source, options, dim_options)
+        return compile_with(source, options, dim_options)
 
 
 def loaded_profile(profile: Profile | str | Path | None) -> Profile | None:

@@ -13,6 +13,7 @@ from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.saved_versions import Resumer
 from afterglow.runtime.threads import checked_threads
 from afterglow.runtime.version import SourceLeft
+from afterglow.support.packages import needed_for
 
 
 def load_named(
@@ -30,7 +31,8 @@ def load_named(
 
 def _resume(source: SourceLeft, options: LoadOptions, cache: Any) -> Resumer:
     """What compiles the rest of a model."""
-    # here, because only models with data-dependent shapes need the compiler to be imported
-    from afterglow.driver.resume import ResumedModel  # noqa: PLC0415
+    with needed_for("a model with data-dependent shapes, which is compiled as it runs,"):
+        # here, because no other saved model needs the compiler to be imported
+        from afterglow.driver.resume import ResumedModel  # noqa: PLC0415
 
-    return ResumedModel(source, threads=options.threads, perf_map=options.perf_map, cache=cache)
+        return ResumedModel(source, threads=options.threads, perf_map=options.perf_map, cache=cache)

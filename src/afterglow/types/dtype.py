@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.support.packages import needed_for
+
 
 class Kind(Enum):
     """The family of an element type."""
@@ -80,6 +82,14 @@ class DType:
             return 0, (1 << self.bits) - 1
         return -(1 << self.bits - 1), (1 << self.bits - 1) - 1
 
+    @cached_property
+    def finite_limits(self) -> tuple[float, float]:
+        """The least and the greatest finite number of a float type."""
+        assert self.is_float
+        is_own = self.numpy.isbuiltin == 1
+        info: Any = np.finfo(self.numpy) if is_own else _ml_dtypes().finfo(self.numpy)
+        return float(info.min), float(info.max)
+
     def __str__(self) -> str:
         return self.name
 
@@ -108,10 +118,15 @@ def dtype_named(name: str) -> DType:
 
 def _extended(name: str) -> np.dtype[Any]:
     """An element type that `ml_dtypes` adds to NumPy."""
-    import ml_dtypes  # noqa: PLC0415  takes as long to load as a model, and few models need it
-
-    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    dtype: np.dtype[Any] = np.dtype(getattr(_ml_dtypes(), name))
     return dtype
+
+
+def _ml_dtypes() -> Any:
+    with needed_for("an element type that NumPy lacks"):
+        import ml_dtypes  # noqa: PLC0415  takes as long to load as a model, and few models need it
+
+    return ml_dtypes
 
 
 f64 = DType("f64", Kind.FLOAT, 64, "float64")

@@ -115,9 +115,8 @@ def _missing(needs: Needs) -> list[str]:
     if own is not None and own != needs.architecture:
         return [f"the architecture {needs.architecture}"]
     listed = listed_features()
-    if all(_plain(_LINUX_NAMES.get(name, name)) in listed for name in needs.features):
-        return []
-    return sorted(set(needs.features) - _llvm_features())
+    unlisted = {n for n in needs.features if _plain(_LINUX_NAMES.get(n, n)) not in listed}
+    return sorted(unlisted - _llvm_features()) if unlisted else []
 
 
 @cache
@@ -174,9 +173,14 @@ _SEPARATORS = dict.fromkeys(map(ord, "._-"))
 
 
 def _llvm_features() -> set[str]:
-    """LLVM's own answer, for features whose names in the system are not known here."""
-    import llvmlite.binding as llvm  # noqa: PLC0415  slow to load, and hardly ever needed
+    """LLVM's own answer, for features whose names in the system are not known here.
 
+    None without LLVM, in an installation that only runs models.
+    """
+    try:
+        import llvmlite.binding as llvm  # noqa: PLC0415  slow to load, and hardly ever needed
+    except ModuleNotFoundError:
+        return set()
     return {name for name, is_there in llvm.get_host_cpu_features().items() if is_there}
 
 

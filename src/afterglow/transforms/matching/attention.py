@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Node, Value
@@ -204,7 +203,7 @@ def hides_rows(mask: Mask) -> bool:
 
 def _in_range(number: float, dtype: DType) -> float:
     """The number, or the least finite one of the type if that is nearer to zero."""
-    lowest = float(ml_dtypes.finfo(dtype.numpy).min)  # type: ignore[no-untyped-call]  # ships no types
+    lowest = dtype.finite_limits[0]
     return number if math.isinf(number) else max(number, lowest)
 
 
