@@ -167,7 +167,9 @@ def test_the_graph_can_be_searched_at_each_stage(found):
     assert found["matches"].endswith(" found")
     assert found["position"].startswith("1 of ")
     assert "conv" in found["first"] + found["second"] or found["first"] != found["second"]
-    assert {"Type", "Nodes of the model", "Time", "Text"} <= {*found["details"]}
+    assert {"Type", "Nodes of the model", "Time of its nodes of the model", "Text"} <= {
+        *found["details"]
+    }
 
 
 def test_a_node_stays_selected_when_the_stage_changes(found):

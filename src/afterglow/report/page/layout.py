@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 GAP = 28.0
 """Free space between two nodes of a rank."""
@@ -16,6 +17,8 @@ BEND_WIDTH = 10.0
 """Room for an edge that passes a rank."""
 SWEEPS = 8
 """How often ranks are ordered, and nodes moved, once downwards and once upwards each."""
+SIDE_WEIGHT = 0.1
+"""How much a node without operands, or a bend, counts in where others lie: paths stay straight."""
 MOST_BENDS = 4
 """Bends per node that edges may have in all; the longest edges beyond that are drawn straight."""
 
@@ -62,24 +65,26 @@ def layered_layout(widths: Sequence[float], edges: Sequence[Edge]) -> Layout:
     vertices = _Vertices([*ranks], [*widths], [[] for _ in ranks], [[] for _ in ranks])
     chains = _route(vertices, edges, MOST_BENDS * count)
     rows = _ordered(vertices)
-    xs = _coordinates(vertices, rows)
+    xs = _coordinates(vertices, rows, count)
     bends = [[xs[bend] for bend in chain] for chain in chains]
     return Layout(xs[:count], ranks, bends)
 
 
 def _ranks(count: int, edges: Sequence[Edge]) -> list[int]:
-    """Longest paths from above; what nothing leads to lies just above its first reader."""
-    ranks, sources = [0] * count, [True] * count
+    """Longest paths from above; then nodes with no more operands than readers move towards those.
+
+    So what is computed from constants lies beside its reader, not at the top.
+    """
+    ranks, operands = [0] * count, [0] * count
+    readers: list[list[int]] = [[] for _ in range(count)]
     for start, end in sorted(edges, key=lambda edge: edge[1]):
         ranks[end] = max(ranks[end], ranks[start] + 1)
-        sources[end] = False
-    first: dict[int, int] = {}
-    for start, end in edges:
-        first[start] = min(first.get(start, ranks[end]), ranks[end])
-    return [
-        first[node] - 1 if sources[node] and node in first else rank
-        for node, rank in enumerate(ranks)
-    ]
+        operands[end] += 1
+        readers[start].append(end)
+    for node in reversed(range(count)):
+        if readers[node] and operands[node] <= len(readers[node]):
+            ranks[node] = min(ranks[reader] for reader in readers[node]) - 1
+    return ranks
 
 
 def _route(vertices: _Vertices, edges: Sequence[Edge], most: int) -> list[list[int]]:
@@ -133,24 +138,41 @@ def _mean(vertices: Sequence[int], xs: Sequence[float], otherwise: float) -> flo
     return sum(xs[vertex] for vertex in vertices) / len(vertices) if vertices else otherwise
 
 
-def _coordinates(vertices: _Vertices, rows: Sequence[Sequence[int]]) -> list[float]:
+def _weighted_mean(
+    vertices: Sequence[int], xs: Sequence[float], weights: Sequence[float], otherwise: float
+) -> float:
+    if not vertices:
+        return otherwise
+    total = sum(weights[vertex] for vertex in vertices)
+    return sum(xs[vertex] * weights[vertex] for vertex in vertices) / total
+
+
+def _coordinates(vertices: _Vertices, rows: Sequence[Sequence[int]], nodes: int) -> list[float]:
     """Move each vertex towards the mean of its neighbours, rank by rank."""
     xs = [0.0] * len(vertices.ranks)
+    above, below = vertices.above, vertices.below
+    weights = [
+        1.0 if vertex < nodes and above[vertex] else SIDE_WEIGHT for vertex in range(len(xs))
+    ]
+    place = partial(_spread, widths=vertices.widths, weights=weights, xs=xs)
     for row in rows:
-        _spread(row, [0.0] * len(row), vertices.widths, xs)
+        place(row, [0.0] * len(row))
     for _ in range(SWEEPS):
         for row in rows:
-            wanted = [_mean(vertices.above[v], xs, xs[v]) for v in row]
-            _spread(row, wanted, vertices.widths, xs)
+            place(row, [_weighted_mean(above[v], xs, weights, xs[v]) for v in row])
         for row in reversed(rows):
-            wanted = [_mean(vertices.below[v] or vertices.above[v], xs, xs[v]) for v in row]
-            _spread(row, wanted, vertices.widths, xs)
+            place(row, [_weighted_mean(below[v] or above[v], xs, weights, xs[v]) for v in row])
     left = min((x - w / 2 for x, w in zip(xs, vertices.widths, strict=True)), default=0.0)
     return [x - left for x in xs]
 
 
 def _spread(
-    row: Sequence[int], wanted: Sequence[float], widths: Sequence[float], xs: list[float]
+    row: Sequence[int],
+    wanted: Sequence[float],
+    *,
+    widths: Sequence[float],
+    weights: Sequence[float],
+    xs: list[float],
 ) -> None:
     """Place a rank as near as its order and widths allow to where it wants to be (least squares).
 
@@ -161,13 +183,14 @@ def _spread(
         if place:
             offset += (widths[row[place - 1]] + widths[vertex]) / 2 + GAP
         offsets.append(offset)
-    blocks: list[tuple[float, int]] = []
-    for want, offset in zip(wanted, offsets, strict=True):
-        total, count = want - offset, 1
-        while blocks and blocks[-1][0] / blocks[-1][1] >= total / count:
-            total, count = total + blocks[-1][0], count + blocks[-1][1]
-            blocks.pop()
-        blocks.append((total, count))
-    placed = (total / count for total, count in blocks for _ in range(count))
+    blocks: list[tuple[float, float, int]] = []
+    for vertex, want, offset in zip(row, wanted, offsets, strict=True):
+        weight, count = weights[vertex], 1
+        total = weight * (want - offset)
+        while blocks and blocks[-1][0] / blocks[-1][1] >= total / weight:
+            before = blocks.pop()
+            total, weight, count = total + before[0], weight + before[1], count + before[2]
+        blocks.append((total, weight, count))
+    placed = (total / weight for total, weight, count in blocks for _ in range(count))
     for vertex, start, offset in zip(row, placed, offsets, strict=True):
         xs[vertex] = start + offset

@@ -29,8 +29,9 @@ from afterglow.report.page.layout import Edge, layered_layout
 LONGEST_LINE = 2000
 """Characters of a line that are shown; types with a scale for each channel have more."""
 LONGEST_TYPE = 120
-LETTER, MARGIN, NARROWEST, WIDEST = 6.8, 28.0, 90.0, 240.0
-"""Width of a letter in a node and of the space around letters, about, and the widths of nodes."""
+LETTER, BOLD_LETTER, MARGIN = 6.8, 8.0, 28.0
+"""Widths of a letter in a node, about, of one of its op, and of the space around letters."""
+NARROWEST, WIDEST = 90.0, 240.0
 MOST_NODES = 20_000
 """Nodes of a graph that is drawn; of larger ones there is the text."""
 
@@ -105,8 +106,8 @@ def _shortened(line: str) -> str:
 
 
 def _width(node: GraphNode) -> float:
-    letters = max(len(node.op), len(node.name), len(node.type))
-    return min(max(letters * LETTER + MARGIN, NARROWEST), WIDEST)
+    letters = max(len(node.op) * BOLD_LETTER, max(len(node.name), len(node.type)) * LETTER)
+    return min(max(letters + MARGIN, NARROWEST), WIDEST)
 
 
 def type_text(types: Iterable[object]) -> str:

@@ -96,7 +96,7 @@ function timePart(stage, node) {
   const seconds = secondsOf(stage, node);
   if (seconds === undefined) return [];
   const share = percentText(seconds / (facts.times.seconds || 1));
-  return [section("Time", make("p", {}, seconds ? `${timeText(seconds)}, ${share}` : "none of its own: it is fused or gone"))];
+  return [section("Time of its nodes of the model", make("p", {}, seconds ? `${timeText(seconds)}, ${share}` : "none of its own: it is fused or gone"))];
 }
 
 /** What became of the node in each other stage. */

@@ -79,7 +79,7 @@ function prepare(stage) {
     last = Math.max(last, stage.rank[index]);
   });
   stage.size = { width: right, height: last * RANK_HEIGHT + NODE_HEIGHT };
-  stage.most = stage.nodes.reduce((most, node) => Math.max(most, secondsOf(stage, node) || 0), 0);
+  stage.most = stage.nodes.reduce((most, node) => Math.max(most, ownSeconds(stage, node) || 0), 0);
 }
 
 /** The points that an edge passes, and the box that they are in. */
@@ -97,10 +97,12 @@ function canvasSize() {
   return { width: graph.canvas.clientWidth, height: graph.canvas.clientHeight };
 }
 
+/** The top of the graph, so large that it can be read. */
 function startView() {
   const { width } = canvasSize();
-  graph.zoom = Math.min(1, Math.max((width - 120) / graph.stage.size.width, 0.35));
-  graph.x = (width - 60) / graph.zoom / 2 - graph.stage.size.width / 2;
+  const stage = graph.stage;
+  graph.zoom = Math.min(1, Math.max((width - 120) / stage.size.width, 0.75));
+  graph.x = (width - 60) / graph.zoom / 2 - stage.x[0];
   graph.y = 24 / graph.zoom;
 }
 
@@ -264,7 +266,7 @@ function drawNodes(pen, stage, sight, colours) {
 
 function drawLabels(pen, stage, node, left, top, width, colours) {
   const port = node.line === undefined;
-  const seconds = secondsOf(stage, node);
+  const seconds = ownSeconds(stage, node);
   const timed = seconds && width > 110 ? timeText(seconds) : "";
   const room = width - (port ? 36 : 20);
   const start = left + (port ? 18 : 13);
@@ -286,6 +288,11 @@ function drawLabels(pen, stage, node, left, top, width, colours) {
     pen.fillStyle = colours.alarm;
     pen.fillRect(left + 5, top + NODE_HEIGHT - 3, (width - 10) * Math.min(seconds / stage.most, 1), 3);
   }
+}
+
+/** The time of a node where it has one of its own: several nodes may come from one of the model. */
+function ownSeconds(stage, node) {
+  return stage === program || stage.name === "model" ? secondsOf(stage, node) : undefined;
 }
 
 function clip(text, letters) {

@@ -11,7 +11,7 @@ function buildQuantization() {
   const rows = values.map((each) => {
     const cells = [
       make("td", { class: "wide mono" }, each.name),
-      make("td", { class: "mono" }, each.type),
+      make("td", { class: "mono line" }, each.type),
       make("td", { class: "right" }, each.scale.toPrecision(4)),
       make("td", { class: "right" }, String(each.zero_point)),
       make("td", { class: "right" }, `${each.low.toPrecision(3)} to ${each.high.toPrecision(3)}`),
