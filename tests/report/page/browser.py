@@ -27,8 +27,8 @@ const type = (input, value) => {
   input.value = value;
   input.dispatchEvent(new Event("input", { bubbles: true }));
 };
-const pointer = (target, kind, x, y) => target.dispatchEvent(new PointerEvent(kind,
-  { clientX: x, clientY: y, bubbles: true, pointerId: 1, buttons: kind === "pointermove" ? 1 : 0 }));
+const pointer = (target, kind, x, y) => target.dispatchEvent(
+  new PointerEvent(kind, { clientX: x, clientY: y, bubbles: true, pointerId: 1 }));
 const problems = [];
 addEventListener("error", (event) => problems.push(String(event.message)));
 HTMLElement.prototype.setPointerCapture = () => {};

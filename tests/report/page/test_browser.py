@@ -56,7 +56,8 @@ press("ArrowUp", canvas);
 await wait();
 found.above = text("#details .chip");
 const before = canvas.toDataURL();
-canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: -300, clientX: box.x + 9, clientY: box.y + 9, cancelable: true }));
+const turn = { deltaY: -300, clientX: box.x + 9, clientY: box.y + 9, cancelable: true };
+canvas.dispatchEvent(new WheelEvent("wheel", turn));
 await wait();
 found.zoomed = canvas.toDataURL() !== before;
 pointer(canvas, "pointerdown", box.x + 200, box.y + 200);
@@ -97,7 +98,7 @@ one("#tab-time").click();
 await wait();
 const kernels = () => all("#view-time table")[0];
 found.sum = text("#view-time p");
-const rows = () => [...kernels().querySelectorAll("tbody tr")].map((row) => row.cells[0].textContent);
+const rows = () => [...kernels().tBodies[0].rows].map((row) => row.cells[0].textContent);
 found.by_time = rows();
 kernels().querySelector("th button").click();
 found.by_name = rows();
@@ -112,7 +113,7 @@ found.node = all("#details .link").map((each) => each.textContent);
 one("#tab-text").click();
 await wait(60);
 const panes = all(".pane ol");
-[...panes[0].querySelectorAll("li.node")].find((line) => line.textContent.includes("max_pool(")).click();
+all(".pane:first-child li.node").find((line) => line.textContent.includes("max_pool(")).click();
 await wait();
 found.chosen_lines = panes[0].querySelectorAll("li.chosen").length;
 found.linked_lines = [...panes[1].querySelectorAll("li.linked")].map((line) => line.textContent);
@@ -166,7 +167,7 @@ def test_the_graph_can_be_searched_at_each_stage(found):
     assert found["stages"] == ["Model", "Import", "Optimised", "Lowered", "Instructions"]
     assert found["matches"].endswith(" found")
     assert found["position"].startswith("1 of ")
-    assert "conv" in found["first"] + found["second"] or found["first"] != found["second"]
+    assert found["first"] != found["second"]
     assert {"Type", "Nodes of the model", "Time of its nodes of the model", "Text"} <= {
         *found["details"]
     }

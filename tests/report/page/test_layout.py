@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_nodes_of_a_rank_never_overlap(seed):
     assert min(x - width / 2 for x, width in zip(layout.xs, widths, strict=True)) >= -1e-6
     for rank in {*layout.ranks}:
         row = sorted((layout.xs[n], widths[n]) for n in range(120) if layout.ranks[n] == rank)
-        for (x, width), (other, its) in zip(row, row[1:], strict=False):
+        for (x, width), (other, its) in pairwise(row):
             assert other - x >= (width + its) / 2 + GAP - 1e-6
     assert all(layout.ranks[start] < layout.ranks[end] for start, end in edges)
 

@@ -29,8 +29,8 @@ from afterglow.report.page.layout import Edge, layered_layout
 LONGEST_LINE = 2000
 """Characters of a line that are shown; types with a scale for each channel have more."""
 LONGEST_TYPE = 120
-LETTER, BOLD_LETTER, MARGIN = 6.8, 8.0, 28.0
-"""Widths of a letter in a node, about, of one of its op, and of the space around letters."""
+LETTER, BOLD_LETTER, MARGIN, TIME = 6.8, 8.0, 28.0, 56.0
+"""Widths of a letter in a node, about, of one of its op, of the space around, and of a time."""
 NARROWEST, WIDEST = 90.0, 240.0
 MOST_NODES = 20_000
 """Nodes of a graph that is drawn; of larger ones there is the text."""
@@ -106,7 +106,8 @@ def _shortened(line: str) -> str:
 
 
 def _width(node: GraphNode) -> float:
-    letters = max(len(node.op) * BOLD_LETTER, max(len(node.name), len(node.type)) * LETTER)
+    timed = TIME if "seconds" in node.facts else 0.0
+    letters = max(len(node.op) * BOLD_LETTER + timed, max(len(node.name), len(node.type)) * LETTER)
     return min(max(letters + MARGIN, NARROWEST), WIDEST)
 
 

@@ -273,7 +273,7 @@ function drawLabels(pen, stage, node, left, top, width, colours) {
   pen.textBaseline = "middle";
   pen.fillStyle = colours.text;
   pen.font = "600 12px system-ui, sans-serif";
-  pen.fillText(clip(node.op, (room - timed.length * 6.2) / 6.9), start, top + 13);
+  pen.fillText(clip(node.op, (room - (timed ? timed.length * 6.5 + 8 : 0)) / 7.4), start, top + 13);
   pen.font = "11px ui-monospace, Menlo, Consolas, monospace";
   pen.fillText(clip(node.name, room / 6.7), start, top + 28);
   pen.fillStyle = colours.soft;
