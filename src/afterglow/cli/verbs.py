@@ -34,6 +34,7 @@ VERBS = {
     "help": Verb("help", "help_command", "Show the help of the command, or of one of these."),
     "profile": Verb("profile", "profile_command", "Show where the time of a run goes."),
     "quantize": Verb("quantize", "quantize", "Profile the values of a model on samples."),
+    "report": Verb("report_page", "report", "Write a page that shows all about a model."),
     "run": Verb("run", "run", "Run a model, and compare its outputs."),
     "targets": Verb("targets", "targets", "List the machines that code can be generated for."),
 }

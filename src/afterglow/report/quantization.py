@@ -191,7 +191,7 @@ def _layer(
         value=layer.point,
         low=observation.low,
         high=observation.high,
-        histogram=_histogram(observation),
+        histogram=histogram_of(observation),
         scale=scale,
         zero_point=zero,
         clipped_low=clipped[0],
@@ -208,7 +208,7 @@ def _layer(
     )
 
 
-def _histogram(observation: Observation) -> tuple[int, ...]:
+def histogram_of(observation: Observation) -> tuple[int, ...]:
     """Counts of equal bins over the range that was observed."""
     numbers = Distribution.of(observation)
     edges = np.linspace(observation.low, observation.high, BINS + 1)

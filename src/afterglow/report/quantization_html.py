@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from typing import Protocol
 
 from afterglow.memory.picture import bytes_text
 from afterglow.report.quantization import LayerReport, QuantizationReport
@@ -127,7 +128,7 @@ def _name(layer: LayerReport) -> str:
     return f"{shown}<br><small>{escape(layer.op)} of {escape(layer.value)}</small>"
 
 
-def _range(layer: LayerReport) -> str:
+def _range(layer: Clipped) -> str:
     return f"{layer.low:.4g} to {layer.high:.4g}"
 
 
@@ -145,7 +146,31 @@ def _ratio(ratio: float | None) -> str:
     )
 
 
-def histogram_svg(layer: LayerReport) -> str:
+class Clipped(Protocol):
+    """A value with its histogram, and the range that its integers stand for."""
+
+    @property
+    def low(self) -> float:
+        """The least number."""
+
+    @property
+    def high(self) -> float:
+        """The greatest number."""
+
+    @property
+    def histogram(self) -> Sequence[int]:
+        """Counts of equal bins from `low` to `high`."""
+
+    @property
+    def clipped_low(self) -> float:
+        """The least number that the integers stand for."""
+
+    @property
+    def clipped_high(self) -> float:
+        """The greatest number that they stand for."""
+
+
+def histogram_svg(layer: Clipped) -> str:
     """The histogram of what a layer reads: bars of logarithmic height, red where it is clipped."""
     width, most = _WIDTH / len(layer.histogram), math.log1p(max(layer.histogram))
     span = layer.high - layer.low
@@ -165,7 +190,7 @@ def histogram_svg(layer: LayerReport) -> str:
     )
 
 
-def _zero(layer: LayerReport, span: float) -> str:
+def _zero(layer: Clipped, span: float) -> str:
     if not layer.low < 0 < layer.high:
         return ""
     x = -layer.low / span * _WIDTH

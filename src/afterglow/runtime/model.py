@@ -23,6 +23,7 @@ from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.extents import Shape, check_extents
 from afterglow.runtime.foreign_arrays import library_of
 from afterglow.runtime.inputs import checked_input
+from afterglow.runtime.model_html import model_html
 from afterglow.runtime.output_targets import copied_into, targets_of
 from afterglow.runtime.saved import check_replaceable, save_versions, saved_bytes
 from afterglow.runtime.segmented import SegmentedVersion
@@ -404,13 +405,32 @@ class CompiledModel:
         inputs, outputs = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
         return f"<CompiledModel {', '.join(filter(None, about))}\n  {inputs} -> {outputs}>"
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: inputs, outputs, and the memory of the version that ran last."""
+        memory, title = self._last_memory(), self._specialiser.title()
+        return model_html(title, self.inputs, self.outputs, memory, self._state())
+
+    def _last_memory(self) -> MemoryReport | None:
+        """The memory of the version that ran last; None if nothing is compiled yet."""
+        try:
+            return self.memory
+        except UsageError:
+            return None
+
+    def _state(self) -> str:
+        """Whether there is one compiled version; if not, what there is instead."""
+        versions = len(self.versions())
+        if self._last_memory() is None:
+            return "nothing compiled yet"
+        return "" if versions == 1 else f"{versions} versions"
+
     def _size(self) -> str:
         """The number of compiled versions, and the memory of the one that ran last."""
-        versions = self.versions()
-        if not versions:
-            return "nothing compiled yet"
-        needed = f"{_needed_bytes(versions[-1]):,} bytes"
-        return needed if len(versions) == 1 else f"{len(versions)} versions, the last {needed}"
+        memory, state = self._last_memory(), self._state()
+        if memory is None:
+            return state
+        needed = f"{memory.total_bytes:,} bytes"
+        return f"{state}, the last {needed}" if state else needed
 
     def _version_for(self, arrays: Mapping[str, Any]) -> Version | SegmentedVersion:
         if self._static is not None:
