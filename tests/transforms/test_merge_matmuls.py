@@ -125,7 +125,7 @@ def test_left_alone_if(case: str) -> None:
     )
 
 
-STORED = "{block_size = 2, bits = 0, activations = int8}"
+STORED = "{block_size = 2, bits = 0, activations = int8, row_block = 32}"
 
 
 def test_stored_matrices_are_joined_with_their_scales() -> None:

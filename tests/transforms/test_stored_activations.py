@@ -44,7 +44,7 @@ def test_products_that_are_as_asked_for_stay() -> None:
               %y = stored_matmul(%x, @w, @s) OPTIONS : f32[3, 1]
               return %y
             }
-        """.replace("OPTIONS", "{block_size = 2, bits = 0, activations = int8}"),
+        """.replace("OPTIONS", "{block_size = 2, bits = 0, activations = int8, row_block = 32}"),
     )
 
 

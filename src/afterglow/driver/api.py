@@ -127,7 +127,7 @@ def compile(
             patterns with stars, and for floats also ops, such as "conv".
         allow: ops that compute in "float16" or "bfloat16" although they do not by default.
         activations: what products with matrices stored in blocks multiply: "float32", or "int8" for
-            rows rounded to 8 bits in blocks of 32; None for what the model says: docs/accuracy.md.
+            rows rounded to 8 bits in blocks; None for what the model says: docs/accuracy.md.
         cache_type: what a GGUF or Hugging Face model keeps its keys and values in: "float32", or
             "float16" or "int8" for a half or about a quarter of the memory: docs/text.md.
         tune: measure candidate algorithms for about this many seconds instead of estimating.

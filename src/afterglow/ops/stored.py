@@ -18,7 +18,7 @@ from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.quantization import DequantizeLinear
-from afterglow.ops.rounded_rows import emit_rounded_rows, round_rows
+from afterglow.ops.rounded_rows import ROUNDED_BLOCK, emit_rounded_rows, round_rows
 from afterglow.ops.rules import (
     require,
     require_dtype,
@@ -114,6 +114,8 @@ class StoredMatMul(StoredMatrix):
     """Product of lhs [..., depth] with the transpose of a matrix stored as integers with scales."""
 
     activations: Activations = Activations.FLOAT32
+    row_block: int = ROUNDED_BLOCK
+    """Neighbours of a row of lhs that share a scale where rows are rounded."""
 
     def infer(
         self,
@@ -126,6 +128,10 @@ class StoredMatMul(StoredMatrix):
         """The shape of lhs, with the rows of the matrix last."""
         self.check_matrix(stored, scale, zero_point, minimum)
         require_dtype(f32, lhs=lhs)
+        require(
+            self.row_block > 0 and self.row_block % ROUNDED_BLOCK == 0,
+            f"row_block must be a multiple of {ROUNDED_BLOCK}, got {self.row_block}",
+        )
         return MatMul(transpose_rhs=True).infer(lhs, stored.with_dtype(f32))
 
     def evaluate(
@@ -138,8 +144,9 @@ class StoredMatMul(StoredMatrix):
     ) -> Array:
         """The product with the dequantized matrix."""
         matrix = _evaluate_matrix(self.dequantize, stored, scale, zero_point, minimum)
-        rows = round_rows(lhs) if self.activations is Activations.INT8 else lhs
-        return MatMul(transpose_rhs=True).evaluate(rows, matrix)
+        if self.activations is Activations.INT8:
+            lhs = round_rows(lhs, self.row_block)
+        return MatMul(transpose_rhs=True).evaluate(lhs, matrix)
 
     def lower(
         self,
@@ -153,8 +160,9 @@ class StoredMatMul(StoredMatrix):
         """As `evaluate`."""
         shared = _as_single(b, scale), zero_point, minimum and _as_single(b, minimum)
         matrix = _emit_matrix(b, self.dequantize, stored, *shared)
-        rows = emit_rounded_rows(b, lhs) if self.activations is Activations.INT8 else lhs
-        return b.emit(MatMul(transpose_rhs=True), rows, matrix)
+        if self.activations is Activations.INT8:
+            lhs = emit_rounded_rows(b, lhs, self.row_block)
+        return b.emit(MatMul(transpose_rhs=True), lhs, matrix)
 
     def parallel(
         self, axis: int, result: TensorType, operands: Sequence[TensorType | None]

@@ -59,6 +59,14 @@ def q4_0(array: Array) -> Blocks:
     return Blocks(2, array.shape, data.tobytes())
 
 
+def random_q6_k(array: Array) -> Blocks:
+    """Random numbers of 6 bits with scales in two levels, for a matrix of the same shape."""
+    rng = np.random.default_rng(array.size)
+    blocks = rng.integers(0, 256, (array.size // 256, 208), np.uint8)
+    scales = np.full((len(blocks), 1), 2e-5, "<f2").view(np.uint8)
+    return Blocks(14, array.shape, np.concatenate((blocks, scales), 1).tobytes())
+
+
 def _blocks(tensor: Array | Blocks) -> Blocks:
     if isinstance(tensor, Blocks):
         return tensor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from afterglow.ops.rounded_rows import round_rows
 from afterglow.runtime.text_metadata import TEXT, TextMetadata
 from afterglow.support.errors import AfterglowError
 from afterglow.types import Array
-from tests.frontends.gguf.files import gguf_bytes, q4_0, q8_0
+from tests.frontends.gguf.files import gguf_bytes, q4_0, q8_0, random_q6_k
 from tests.frontends.language.models import (
     VOCABULARY,
     llama_logits,
@@ -67,6 +68,18 @@ def test_products_with_blocks_multiply_rounded_rows(store: Callable[[Array], Any
     np.testing.assert_allclose(got, expected, atol=5e-3)
 
 
+def test_blocks_of_256_are_multiplied_by_rows_rounded_in_such_blocks() -> None:
+    sizes = {"embedding_length": 256, "feed_forward_length": 512, "rope.dimension_count": 64}
+    metadata = llama_metadata(**{f"llama.{name}": size for name, size in sizes.items()})
+    data = gguf_bytes(metadata, quantized(llama_weights(0, 256, 512), random_q6_k))
+    model = ag.compile(data, backend="interpreter")
+    rounded = llama_logits(weights_in(data), TOKENS[:3], partial(round_rows, block=256))
+    got = model(*feed(TOKENS[:3]), rows(0, 1, 2))
+    np.testing.assert_allclose(got, rounded, atol=0.01 * np.abs(rounded).max())
+    finely = llama_logits(weights_in(data), TOKENS[:3], round_rows)
+    assert np.abs(got - rounded).max() < np.abs(got - finely).max() / 4
+
+
 def test_chunks_steps_and_several_sequences_give_the_same_logits() -> None:
     data = tiny()
     model = ag.compile(data, dims={"sequences": 2, "context": 32})
@@ -109,6 +122,10 @@ def test_the_text_metadata_travel_with_the_model(tmp_path: Path) -> None:
         ({"llama.block_count": 3}, "the model has no tensor 'blk.2.attn_norm.weight'"),
         ({"llama.context_length": "long"}, "'llama.context_length' of the metadata must be an"),
         ({"llama.rope.scaling.type": "new"}, "the scaling 'new' of the rotary embedding is not"),
+        (
+            {"llama.rope.scaling.factor": 4.0, "llama.rope.dimension_count": 2**31 - 2},
+            "2147483646 elements of each head are to be turned: an even number of them must be",
+        ),
         ({"tokenizer.ggml.bos_token_id": 999}, "'tokenizer.ggml.bos_token_id' is 999, of 292"),
     ],
 )

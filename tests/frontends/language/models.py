@@ -43,30 +43,30 @@ def llama_metadata(**more: Any) -> dict[str, Any]:
     }
 
 
-def llama_weights(seed: int = 0) -> dict[str, Array]:
+def llama_weights(seed: int = 0, width: int = WIDTH, hidden: int = HIDDEN) -> dict[str, Array]:
     """Random weights, under their GGUF names."""
     rng = np.random.default_rng(seed)
-    narrow = WIDTH * KV_HEADS // HEADS
+    narrow = width * KV_HEADS // HEADS
 
     def random(*shape: int) -> Array:
         return (rng.standard_normal(shape) * 0.1).astype(np.float32)
 
     weights = {
-        "token_embd.weight": random(VOCABULARY, WIDTH),
-        "output_norm.weight": 1 + random(WIDTH),
-        "output.weight": random(VOCABULARY, WIDTH),
+        "token_embd.weight": random(VOCABULARY, width),
+        "output_norm.weight": 1 + random(width),
+        "output.weight": random(VOCABULARY, width),
     }
     for number in range(LAYERS):
         shapes = {
-            "attn_norm": (WIDTH,),
-            "attn_q": (WIDTH, WIDTH),
-            "attn_k": (narrow, WIDTH),
-            "attn_v": (narrow, WIDTH),
-            "attn_output": (WIDTH, WIDTH),
-            "ffn_norm": (WIDTH,),
-            "ffn_gate": (HIDDEN, WIDTH),
-            "ffn_up": (HIDDEN, WIDTH),
-            "ffn_down": (WIDTH, HIDDEN),
+            "attn_norm": (width,),
+            "attn_q": (width, width),
+            "attn_k": (narrow, width),
+            "attn_v": (narrow, width),
+            "attn_output": (width, width),
+            "ffn_norm": (width,),
+            "ffn_gate": (hidden, width),
+            "ffn_up": (hidden, width),
+            "ffn_down": (width, hidden),
         }
         for name, shape in shapes.items():
             base = 1 if len(shape) == 1 else 0
@@ -92,7 +92,7 @@ def llama_logits(
 
 def _layer(x: Array, w: Mapping[str, Array], seen: Rows) -> Array:
     h = seen(_norm(x, w["attn_norm"]))
-    q, k = (_turned(h @ w[name].T) for name in ("attn_q", "attn_k"))
+    q, k = _turned(h @ w["attn_q"].T, HEADS), _turned(h @ w["attn_k"].T, KV_HEADS)
     v = (h @ w["attn_v"].T).reshape(len(x), KV_HEADS, -1)
     k, v = (each.repeat(HEADS // KV_HEADS, 1) for each in (k, v))
     scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(q.shape[2])
@@ -109,9 +109,9 @@ def _norm(x: Array, weight: Array) -> Array:
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON) * weight
 
 
-def _turned(x: Array) -> Array:
+def _turned(x: Array, count: int) -> Array:
     """Heads whose neighbouring elements are turned together."""
-    width = WIDTH // HEADS
+    width = x.shape[1] // count
     heads = x.reshape(len(x), -1, width // 2, 2)
     angles = np.arange(len(x))[:, None] * BASE ** (-np.arange(0, width, 2) / width)
     cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]

@@ -67,11 +67,8 @@ class LanguageConfig:
             self._check_rope(rope)
 
     def _check_rope(self, rope: Rope) -> None:
-        if not 0 < rope.width <= self.key_width or rope.width % 2:
-            raise ModelError(
-                f"{rope.width} elements of heads of {self.key_width} are to be turned: "
-                "an even number of them must be"
-            )
+        if rope.width > self.key_width:
+            raise ModelError(f"{rope.width} elements of heads of {self.key_width} are to be turned")
         if rope.factors and len(rope.factors) != rope.width // 2:
             raise ModelError(
                 f"there are {len(rope.factors)} factors for {rope.width // 2} frequencies"

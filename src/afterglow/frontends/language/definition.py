@@ -206,7 +206,8 @@ class _GraphWriter:
         operands = [name, self._constant(f"{name}.scale", weight.scales, scales)]
         if format.minimums is not None:
             operands.append(self._constant(f"{name}.minimum", weight.minimums, scales))
-        return tuple(operands), {"block": format.group, "bits": format.bits}
+        how = {"block": format.group, "bits": format.bits, "row_block": format.block}
+        return tuple(operands), how
 
     def _constant(self, name: str, read: Callable[[], Any], type: TensorType) -> str:
         self.constants[name] = TensorDef(name, read, name, type)

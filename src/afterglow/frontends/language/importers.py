@@ -36,11 +36,13 @@ def embed(n: NodeContext) -> Value:
 def linear(n: NodeContext) -> Value:
     """Rows times the transpose of a matrix of floats, or of integers in blocks.
 
-    As the engines of such files do, the latter multiply rows that are rounded to 8 bits.
+    As the engines of such files do, the latter multiply rows that are rounded to 8 bits, in blocks
+    that are as long as those of the matrix's format.
     """
     if len(n) == 2:
         return n.emit(MatMul(transpose_rhs=True), n[0], n[1])
-    op = StoredMatMul(n.integer("block"), n.integer("bits"), Activations.INT8)
+    block, bits, row_block = (n.integer(name) for name in ("block", "bits", "row_block"))
+    op = StoredMatMul(block, bits, Activations.INT8, row_block)
     return n.emit(op, n[0], n[1], n[2], None, n.get(3))
 
 

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from afterglow.support.errors import ModelError
 from afterglow.types import Array
+
+MOST_WIDTH = 1 << 16
+"""Elements of a head, at most: tables are made of them before tensors are compared with them."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,13 @@ class Rope:
     yarn: Yarn | None = None
     amplitude: float = 1.0
     """By which the turned elements are multiplied."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.width <= MOST_WIDTH or self.width % 2:
+            raise ModelError(
+                f"{self.width} elements of each head are to be turned: "
+                f"an even number of them must be, {MOST_WIDTH:,} at most"
+            )
 
     def tables(self, context: int) -> tuple[Array, Array]:
         """Cosines and sines, [context, width / 2]."""

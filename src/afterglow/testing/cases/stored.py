@@ -52,6 +52,7 @@ CASES = [
     _case(StoredMatMul(32, activations=Activations.INT8), f32(1, 96), i4(70, 96), f16(70, 3)),
     _case(StoredMatMul(16, 6, Activations.INT8), f32(2, 3, 64), i8(9, 64), f32(9, 4)),
     _case(StoredMatMul(32, 5, Activations.INT8), f32(4, 96), u8(5, 96), f16(5, 3), None, f16(5, 3)),
+    _case(StoredMatMul(32, 0, Activations.INT8, 256), f32(2, 288), i4(5, 288), f32(5, 9)),
     _case(StoredMatMul(activations=Activations.INT8), f32(2, 40), u8(7, 40), f32(7), u8(7), f32(7)),
     _case(StoredGather(32, bits=5), i32(4), u8(12, 64), f16(12, 2), None, f16(12, 2)),
     _case(StoredGather(16, bits=6), i32(4), i8(12, 40), f32(12, 3)),

@@ -73,7 +73,8 @@ class Vocabulary:
     @cached_property
     def numbers(self) -> dict[str, int]:
         """The tokens by their texts; of equal ones the first."""
-        return {piece: n for n, piece in reversed([*enumerate(self.pieces)])}
+        last = len(self.pieces) - 1
+        return dict(zip(reversed(self.pieces), range(last, -1, -1), strict=True))
 
     def _parts(self, text: str) -> Iterator[tuple[str, int | None]]:
         """Plain parts of a text, each with the special token behind it."""

@@ -157,6 +157,20 @@ def test_rounded_rows_on_other_machines(target: str) -> None:
             bench(op, rows(count, 64), matrix_of(op, dtype, 37, 64), target).check(pieces=2)
 
 
+@pytest.mark.parametrize("depth", [200, 256, 300, 609])
+def test_rows_rounded_in_larger_blocks(depth: int) -> None:
+    x = rows(3, depth) * np.linspace(1, 9, depth, dtype=np.float32)
+    x[2, -1] = np.nan
+    for dtype, bits in ((i4, 0), (u8, 5)):
+        op = StoredMatMul(32, bits, INT8, row_block=256)
+        parts = matrix_of(op, dtype, 37, depth, minimums=True)
+        for target in TARGETS:
+            bench(op, x[:2], parts, target).check(pieces=2)
+        (result,) = bench(op, x, parts).run()
+        assert np.isnan(result[2]).all()
+    assert not np.array_equal(round_rows(x[:1]), round_rows(x[:1], 256))
+
+
 @pytest.mark.parametrize(("dtype", "op", "more"), FORMATS)
 def test_look_ups_in_formats(dtype: DType, op: StoredMatMul, more) -> None:
     gather, parts = StoredGather(op.block_size, op.bits), matrix_of(op, dtype, 70, 45, **more)

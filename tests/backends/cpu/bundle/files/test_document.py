@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -11,6 +13,8 @@ import afterglow
 from tests.backends.cpu.bundle.files.building import build, export, run
 from tests.backends.cpu.bundle.files.test_entries import source
 from tests.emulation.models import DIGITS
+from tests.frontends.gguf.files import gguf_bytes
+from tests.frontends.language.models import llama_metadata, llama_weights
 from tests.frontends.models import info, model, node
 
 DOCUMENT = Path(__file__).parents[5] / "docs" / "bundles.md"
@@ -110,6 +114,52 @@ def test_state_is_kept_as_the_document_says(tmp_path: Path) -> None:
     steps.export_bundle(tmp_path, target="x86-64-v3", name="net")
     (tmp_path / "program.c").write_text(STATE_CALLER.replace("@block", piece))
     run(build(tmp_path, [tmp_path / "program.c", tmp_path / "net.o"]))
+
+
+LANGUAGE_CALLER = r"""
+#include "net_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+@function
+static void fill(const char *path, void *to, size_t size) {
+    FILE *file = fopen(path, "rb");
+    if (file == NULL || fread(to, 1, size, file) != size) memset(to, 0, size);
+}
+
+int main(int argc, char **argv) {
+    static _Alignas(NET_WEIGHTS_ALIGN) char weights[NET_WEIGHTS_BYTES], vocabulary[@size];
+    static _Alignas(NET_ARENA_ALIGN) char arena[NET_ARENA_BYTES], memory[NET_TEXT_BYTES];
+    const char *prompt = argv[argc - 1];
+    size_t size = sizeof vocabulary;
+    fill("net.weights", weights, sizeof weights);
+    fill("net.vocabulary", vocabulary, size);
+    @block
+    return status != NET_OK;
+}
+"""
+
+
+def test_text_is_generated_as_the_document_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *_, piece, _ = blocks()
+    function, block = piece.split("\n\n")
+    block = indent(block, "    ").strip()
+    tiny = afterglow.compile(gguf_bytes(llama_metadata(), llama_weights()))
+    tiny.export_bundle(tmp_path, target="x86-64-v3", name="net")
+    program = LANGUAGE_CALLER.replace("@function", function).replace("@block", block)
+    size = (tmp_path / "net.vocabulary").stat().st_size
+    (tmp_path / "program.c").write_text(program.replace("@size", str(size)))
+    sources = [tmp_path / name for name in ("program.c", "net_text.c", "net.o")]
+    monkeypatch.chdir(tmp_path)
+    built = build(tmp_path, sources)
+    options = {"temperature": 0.8, "top_k": 40, "seed": 3}
+    expected = afterglow.text.Generator(tiny).generate("the thing", 200, **options)
+    done = subprocess.run([built, "the thing"], capture_output=True, check=True)
+    whole = expected.text.replace("\N{REPLACEMENT CHARACTER}", "")
+    assert done.stdout.decode("utf-8", "ignore") == whole
 
 
 @pytest.mark.parametrize("sanitize", [False, True])

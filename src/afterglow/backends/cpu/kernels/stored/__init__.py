@@ -13,7 +13,7 @@ from afterglow.backends.cpu.kernels.stored.panels import StoredPanels, is_packab
 from afterglow.backends.cpu.kernels.stored.product import (
     TILE_ROWS,
     product_algorithm,
-    rounds_rows,
+    rounded_block,
     row_forms,
     rows_of,
 )
@@ -44,7 +44,7 @@ def matmul(r: KernelRequest) -> list[Algorithm]:
     """A product with a stored matrix: numbers are widened for a tile of rows, or for many."""
     rows, forms = rows_of(r), row_forms(r)
     most = largest(rows)
-    if rounds_rows(r) or most <= TILE_ROWS:
+    if rounded_block(r) or most <= TILE_ROWS:
         return [product_algorithm(r, form, most) for form in forms]
     tiles = _tiles(r)
     if smallest(rows) > FEW_OF_MANY:

@@ -29,7 +29,7 @@ MOST_LANES = 8
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """Rows in a form; with `rounds`, each chunk is rounded to 8 bits first.
+    """Rows in a form; `rounded_block` neighbours, unless 0, are rounded to 8 bits together first.
 
     `factors` has what results of a row or, of rounded integers, those of a chunk are multiplied by;
     `sums` what is added to the products of a span because of zero points; `totals` the sums of the
@@ -38,7 +38,7 @@ class PreparedRows:
 
     panels: StoredPanels
     form: RowForm
-    rounds: bool
+    rounded_block: int
 
     @property
     def line(self) -> int:
@@ -58,7 +58,7 @@ class PreparedRows:
     @property
     def has_chunk_factors(self) -> bool:
         """Whether the products of a chunk are multiplied by a factor of the row."""
-        return self.rounds and not isinstance(self.form, FloatRows)
+        return self.rounded_block > 0 and not isinstance(self.form, FloatRows)
 
     @property
     def has_sums(self) -> bool:
@@ -74,6 +74,23 @@ class PreparedRows:
         return {"rows": Storage(self.form.dtype, largest(rows) * self.line), **made}
 
 
+@dataclass(frozen=True)
+class ChunkRange:
+    """Neighbouring chunks: `whole` ones and, if it has the last of the row, one that may not be."""
+
+    first: Index
+    whole: int
+    has_last: bool = False
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """What numbers are multiplied by, and the integers that they become afterwards, if rounded."""
+
+    factor: Value
+    scale: Value | None
+
+
 class RowsPhase:
     """The function that puts rows into their form; a unit is a row."""
 
@@ -87,14 +104,35 @@ class RowsPhase:
 
     def write(self) -> None:
         """Write all of it."""
-        whole = self.panels.depth // CHUNK
+        depth, block = self.panels.depth, self.own.rounded_block
         with self.p.units() as row:
             given = self.source.row(row)
-            factor = self._row_factor(given, row) if self.form.is_relative else None
-            with self.e.loop(whole, name="chunk") as chunk:
-                self._put(self._loaded(given, chunk * CHUNK), row, chunk, factor)
-            if whole < self.panels.chunks:
-                self._put(self._last(given), row, whole, factor)
+            if block <= CHUNK:
+                whole = ChunkRange(0, depth // CHUNK, depth % CHUNK > 0)
+                self._put_all(given, row, whole, self._row_scaling(given, row, whole))
+                return
+            blocks, chunks = depth // block, block // CHUNK
+            with self.e.loop(blocks, name="block") as number:
+                self._put_block(given, row, ChunkRange(number * chunks, chunks))
+            left = depth % block
+            if left:
+                rest = ChunkRange(blocks * chunks, left // CHUNK, left % CHUNK > 0)
+                self._put_block(given, row, rest)
+
+    def _put_block(self, given: SourceRow, row: Value, chunks: ChunkRange) -> None:
+        """Write chunks that are rounded together."""
+        peak, nothing = self._peak_of(given, chunks)
+        self._put_all(given, row, chunks, _rounding(peak, nothing))
+
+    def _put_all(
+        self, given: SourceRow, row: Value, chunks: ChunkRange, scaling: _Scaling | None
+    ) -> None:
+        """Write chunks; without a scaling, each has its own or none."""
+        with self.e.loop(chunks.whole, name="chunk") as number:
+            chunk = chunks.first + number
+            self._put(self._loaded(given, chunk * CHUNK), row, chunk, scaling)
+        if chunks.has_last:
+            self._put(self._last(given), row, chunks.first + chunks.whole, scaling)
 
     def _loaded(self, given: SourceRow, first: Index) -> list[Value]:
         """The numbers of a chunk."""
@@ -107,30 +145,38 @@ class RowsPhase:
         each = [given.load(first + at) if first + at < depth else zero for at in range(CHUNK)]
         return [vector(each[at : at + self.lanes]) for at in range(0, CHUNK, self.lanes)]
 
-    def _row_factor(self, given: SourceRow, row: Value) -> Value:
-        """What a row is multiplied by; results are multiplied by its inverse, or are NaN."""
+    def _row_scaling(self, given: SourceRow, row: Value, whole: ChunkRange) -> _Scaling | None:
+        """What a whole row is multiplied by, if anything; results are multiplied by its inverse."""
+        if not self.form.is_relative:
+            return None
+        peak, nothing = self._peak_of(given, whole)
+        factor, inverse = self.form.factor(peak)
+        self.places["factors"].store(inverse + nothing, row)
+        return _Scaling(factor, None)
+
+    def _peak_of(self, given: SourceRow, chunks: ChunkRange) -> tuple[Value, Value]:
+        """The largest of all numbers without their signs; and 0, or NaN if one is not finite."""
 
         def found(xs: list[Value], before: list[Value]) -> list[Value]:
             return [_peak(xs, before[0]), _added([before[1], *(x * 0.0 for x in xs)])]
 
-        def body(chunk: Value, before: list[Value]) -> list[Value]:
-            return found(self._loaded(given, chunk * CHUNK), before)
+        def body(number: Value, before: list[Value]) -> list[Value]:
+            return found(self._loaded(given, (chunks.first + number) * CHUNK), before)
 
         zero = self.e.constant(f32, 0, self.lanes)
-        both = self.e.fold(self.panels.depth // CHUNK, [zero, zero], body, name="chunk")
-        peak, nothing = found(self._last(given), both) if self.panels.depth % CHUNK else both
-        factor, inverse = self.form.factor(reduce_max(peak))
-        # zeros, unless one of the row is not a number
-        self.places["factors"].store(inverse + reduce_sum(nothing), row)
-        return factor
+        both = self.e.fold(chunks.whole, [zero, zero], body, name="chunk")
+        peak, nothing = found(self._last(given), both) if chunks.has_last else both
+        return reduce_max(peak), reduce_sum(nothing)
 
-    def _put(self, xs: list[Value], row: Value, chunk: Index, factor: Value | None) -> None:
+    def _put(self, xs: list[Value], row: Value, chunk: Index, scaling: _Scaling | None) -> None:
         """Write a chunk, and what is known of it."""
+        if scaling is None and self.own.rounded_block:
+            scaling = _rounding_of(xs)
         scale = None
-        if self.own.rounds:
-            xs, scale = self._rounded(xs)
-        elif factor is not None:
-            xs = [x * factor.splat(self.lanes) for x in xs]
+        if scaling is not None:
+            xs, scale = [x * scaling.factor.splat(self.lanes) for x in xs], scaling.scale
+        if self.own.rounded_block:
+            xs = [rint(x) for x in xs]
         if self.own.has_chunk_factors and scale is not None:
             self._place("factors", row, chunk, self.panels.chunks).store(scale)
         elif scale is not None:
@@ -139,14 +185,6 @@ class RowsPhase:
         for number, x in enumerate(xs):
             self.form.store(x, to + number * self.lanes)
         self._sum_up(xs, row, chunk, scale if self.own.has_chunk_factors else None)
-
-    def _rounded(self, xs: list[Value]) -> tuple[list[Value], Value]:
-        """The integers of a chunk, and what they are to be multiplied by: see `round_rows`."""
-        peak = larger(reduce_max(_peak(xs, absolute(xs[0]))), LEAST_PEAK)
-        scaled = [x * (peak.like(ROUNDED_PEAK) / peak).splat(self.lanes) for x in xs]
-        total = reduce_sum(_added(scaled))
-        # not a number if one of the chunk is none
-        return [rint(x) for x in scaled], peak / ROUNDED_PEAK + (total - total)
 
     def _sum_up(self, xs: list[Value], row: Value, chunk: Index, scale: Value | None) -> None:
         """Write what products are corrected by, for each span."""
@@ -165,6 +203,18 @@ class RowsPhase:
 
     def _place(self, name: str, row: Value, at: Index, line: int) -> Pointer:
         return self.places[name] + row * line + at
+
+
+def _rounding(peak: Value, nothing: Value) -> _Scaling:
+    """How numbers are rounded to 8 bits, see `round_rows`; `nothing` is 0, or NaN to spread it."""
+    most = larger(peak, LEAST_PEAK)
+    return _Scaling(most.like(ROUNDED_PEAK) / most, most / ROUNDED_PEAK + nothing)
+
+
+def _rounding_of(xs: list[Value]) -> _Scaling:
+    """How the numbers of a chunk are rounded."""
+    nothing = reduce_sum(_added([x * 0.0 for x in xs]))
+    return _rounding(reduce_max(_peak(xs, absolute(xs[0]))), nothing)
 
 
 def _peak(xs: list[Value], peak: Value) -> Value:

@@ -43,17 +43,17 @@ def rows_of(r: KernelRequest) -> int:
     return math.prod(r.step.outs[0].type.shape[:-1])
 
 
-def rounds_rows(r: KernelRequest) -> bool:
-    """Whether rows are rounded to 8 bits."""
+def rounded_block(r: KernelRequest) -> int:
+    """How many neighbours of a row are rounded to 8 bits with one scale; 0 if they are not."""
     assert isinstance(r.step.op, StoredMatMul)
-    return r.step.op.activations is Activations.INT8
+    return r.step.op.row_block if r.step.op.activations is Activations.INT8 else 0
 
 
 def row_forms(r: KernelRequest) -> list[RowForm]:
     """The forms of rows, the fastest first: integers, where a machine multiplies them faster."""
     bits = StoredPanels.of(r.step, r.target).bits
     products = quad_products(bits, r.target)
-    if rounds_rows(r):
+    if rounded_block(r):
         return [FloatRows() if products is None else IntegerRows(products, 1)]
     if products is None or (bits == 8 and not products.is_native):
         return [FloatRows()]
@@ -89,7 +89,7 @@ def product_algorithm(r: KernelRequest, form: RowForm, most: int, used: int = 1)
     rows = smaller_extent(rows_of(r), most)
     height = min(TILE_ROWS, largest(rows))
     tile = RegisterTile(height, panels.vectors, panels.lanes)
-    product = _TileProduct(PreparedRows(panels, form, rounds_rows(r)), tile, rows)
+    product = _TileProduct(PreparedRows(panels, form, rounded_block(r)), tile, rows)
     scratch = {}
     if goes_through_memory(r, panels.rows, tile):
         scratch["few"] = Storage(f32, tile.rows * tile.columns)

@@ -9,12 +9,20 @@ PROGRAM = Text(r"""/* Generates text with @name and prints it as it comes.
  *     generate [PROMPT] [--tokens N] [--temperature T] [--top-k K] [--top-p P] [--min-p P]
  *              [--repetition-penalty R] [--seed S] [--threads N] [--numbers]
  */
+#define _POSIX_C_SOURCE 200112L
 #include "@{name}_text.h"
 #include "pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__unix__) || defined(__APPLE__)
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define HAS_MMAP 1
+#endif
 
 static void fail(const char *what, const char *about) {
     fprintf(stderr, "error: %s%s%s\n", what, *about ? ": " : "", about);
@@ -29,23 +37,38 @@ static void *allocate(size_t bytes) {
                         @{upper}_ARENA_ALIGN;
 }
 
-/* A file in the folder of this program, as a whole. */
-static void *read_beside(const char *program, const char *name, size_t *size) {
-    const char *slash = strrchr(program, '/');
-    size_t folder = slash == NULL ? 0 : (size_t)(slash - program) + 1;
-    char *path = allocate(folder + strlen(name) + 1);
-    FILE *file;
+/* A whole file: mapped if possible, otherwise read. */
+static void *contents(const char *path, size_t *size) {
     void *bytes;
-    memcpy(path, program, folder);
-    strcpy(path + folder, name);
-    file = fopen(path, "rb");
+#ifdef HAS_MMAP
+    struct stat status;
+    int file = open(path, O_RDONLY);
+    if (file < 0 || fstat(file, &status) != 0) fail("cannot read", path);
+    *size = (size_t)status.st_size;
+    if (*size == 0) fail("the file is damaged", path);
+    bytes = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (bytes == MAP_FAILED) fail("cannot map", path);
+    close(file);
+#else
+    FILE *file = fopen(path, "rb");
     if (file == NULL || fseek(file, 0, SEEK_END) != 0) fail("cannot read", path);
     *size = (size_t)ftell(file);
     rewind(file);
     bytes = allocate(*size);
     if (fread(bytes, 1, *size, file) != *size) fail("cannot read", path);
     fclose(file);
+#endif
     return bytes;
+}
+
+/* A file in the folder of this program. */
+static void *read_beside(const char *program, const char *name, size_t *size) {
+    const char *slash = strrchr(program, '/');
+    size_t folder = slash == NULL ? 0 : (size_t)(slash - program) + 1;
+    char *path = allocate(folder + strlen(name) + 1);
+    memcpy(path, program, folder);
+    strcpy(path + folder, name);
+    return contents(path, size);
 }
 
 static int print(void *user, int32_t token, const char *text, size_t length) {
