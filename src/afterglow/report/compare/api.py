@@ -191,7 +191,7 @@ def _check_asked(side: CompiledSide | LoadedSide, asked: Asked) -> None:
     """Refuse what cannot be found out, before anything is run."""
     if not asked.bisect_passes and asked.reduce is None:
         return
-    if isinstance(side, LoadedSide) or side.graph is None:
+    if isinstance(side, LoadedSide):
         raise UsageError(
             "a compiled model has neither passes nor nodes to search",
             help="give the original model",
@@ -205,13 +205,14 @@ def _check_asked(side: CompiledSide | LoadedSide, asked: Asked) -> None:
 
 def _bisected(comparer: Comparer, report: CompareReport) -> PassFinding:
     """The pass behind the outputs that differ, or behind the first tensor if no output does."""
-    side, graph = comparer.ours, comparer.graph
+    side = comparer.ours
     assert isinstance(side, CompiledSide)
-    assert graph is not None
     assert report.first is not None
     outputs = [x.name for x in report.differing if x.is_output]
     names = outputs or [report.first.tensor.name]
-    source = side.source if outputs else PartSource(graph.observed(names), side.source)
+    source = side.source
+    if not outputs and side.graph is not None:
+        source = PartSource(side.graph.observed(names), side.source)
     expected = comparer.reference.run([x for x in names if x in comparer.known], comparer.feed)
 
     def differs(tensors: Tensors) -> bool:

@@ -387,7 +387,7 @@ def _note(difference: Difference, actual: Array, judge: Judge) -> str:
     mine, theirs = difference.actual, difference.expected
     if mine.nan or mine.infinite or theirs.nan or theirs.infinite:
         where = "" if mine.first is None else f", first at {_index(mine.first, actual)}"
-        parts.append(f"{mine or 'none'}{where}; in the reference {theirs or 'none'}")
+        parts.append(f"{str(mine) or 'none'}{where}; in the reference {str(theirs) or 'none'}")
     if isinstance(judge, Tolerance) and judge.by_atol_alone(difference):
         parts.append("by the absolute tolerance")
     return "; ".join(parts)

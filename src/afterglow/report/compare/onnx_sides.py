@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +24,7 @@ _FOLDER = "session.model_external_initializers_file_folder_path"
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """An ONNX model whose outputs can be others; weights may be in files beside it."""
+    """An ONNX model of its own, whose outputs can be others; weights may be in files beside it."""
 
     proto: onnx.ModelProto
     folder: Path | None = None
@@ -31,16 +33,13 @@ class OnnxModel:
     def of(source: str | Path | bytes | onnx.ModelProto) -> OnnxModel:
         """From a file, bytes, or a message."""
         if isinstance(source, onnx.ModelProto):
-            return OnnxModel(source)
+            copy = onnx.ModelProto()
+            copy.CopyFrom(source)
+            return OnnxModel(copy)
         if isinstance(source, bytes):
             return OnnxModel(onnx.ModelProto.FromString(source))
         path = Path(source)
         return OnnxModel(onnx.load(path, load_external_data=False), path.absolute().parent)
-
-    @property
-    def outputs(self) -> list[str]:
-        """The names of the outputs."""
-        return [output.name for output in self.proto.graph.output]
 
     @cached_property
     def tensors(self) -> list[str]:
@@ -48,26 +47,31 @@ class OnnxModel:
         return [name for node in self.proto.graph.node for name in node.output if name]
 
     def whole(self) -> onnx.ModelProto:
-        """The model with all weights in it."""
-        copy = onnx.ModelProto()
-        copy.CopyFrom(self.proto)
+        """The model with all weights in it; not to be changed."""
         if self.folder is not None:
             try:
-                onnx.load_external_data_for_model(copy, str(self.folder))
+                onnx.load_external_data_for_model(self.proto, str(self.folder))
             except (OSError, onnx.checker.ValidationError) as error:
                 raise ModelError(f"cannot read the weights: {error}") from None
-        return copy
+        return self.proto
 
-    def returning(self, names: Sequence[str]) -> onnx.ModelProto:
-        """The model with some tensors as its outputs; their types are for the engine to infer."""
-        copy = onnx.ModelProto()
-        copy.CopyFrom(self.proto)
-        declared = {output.name: output for output in self.proto.graph.output}
-        del copy.graph.output[:]
-        copy.graph.output.extend(
-            declared.get(name) or onnx.ValueInfoProto(name=name) for name in names
-        )
-        return copy
+    @contextmanager
+    def returning(self, names: Sequence[str]) -> Iterator[OnnxModel]:
+        """The model with some tensors as its outputs; their types are for the engine to infer.
+
+        It is changed for a while instead of copied: a model may take much of the memory.
+        """
+        outputs = self.proto.graph.output
+        declared = {output.name: deepcopy(output) for output in outputs}
+        wanted = [declared.get(name) or onnx.ValueInfoProto(name=name) for name in names]
+        before = list(declared.values())
+        try:
+            del outputs[:]
+            outputs.extend(wanted)
+            yield self
+        finally:
+            del outputs[:]
+            outputs.extend(before)
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,8 @@ class OnnxRuntimeSide:
 
     def run(self, names: Sequence[str], feed: Feed) -> Tensors:
         """Run the model with these outputs."""
-        data = self.model.returning(names).SerializeToString()
+        with self.model.returning(names) as model:
+            data = model.proto.SerializeToString()
         options = {} if self.model.folder is None else {_FOLDER: str(self.model.folder)}
         outputs = onnxruntime_outputs(data, {**self.values, **feed}, options)
         return _named(names, outputs)
@@ -101,10 +106,10 @@ class OnnxReferenceSide:
         """Run the model node by node."""
         given = {**self.values, **feed}
         try:
-            model = OnnxModel(self.model.returning(names), self.model.folder).whole()
-            inputs = {info.name for info in model.graph.input}
-            taken = {name: x for name, x in given.items() if name in inputs}
-            outputs: Any = ReferenceEvaluator(model).run(list(names), taken)
+            with self.model.returning(names) as model:
+                evaluator = ReferenceEvaluator(model.whole())
+            taken = {name: given[name] for name in evaluator.input_names if name in given}
+            outputs: Any = evaluator.run(list(names), taken)
             return _named(names, outputs)
         except ModelError:
             raise
