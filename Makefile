@@ -5,6 +5,7 @@
 # engines: all, or a comma-separated list of onnxruntime openvino mnn ncnn torch inductor jax tvm
 # iree. Results go to the file RESULTS, tables and figures to the folder PAGE; without --anew in
 # FLAGS they are added to the results in that file.
+# `make docs` builds the site of the documents into build/site.
 # `make fuzz` fuzzes for SECONDS in an environment of its own (docs/fuzzing.md); KINDS are what it
 # fuzzes, with commas, and JOBS how many processes do it.
 PYTHON ?= python3
@@ -22,7 +23,7 @@ FUZZ := .venv-fuzz
 KINDS ?= models,mutants,hostile,saved,guarded,programs
 JOBS ?= 2
 
-.PHONY: demo test test-all lint bench fuzz clean
+.PHONY: demo test test-all lint docs bench fuzz clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -37,6 +38,10 @@ lint: $(TESTABLE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.documentable
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 bench: SECONDS ?= 3
 bench: $(BENCH)/.ready
@@ -59,6 +64,10 @@ $(READY): pyproject.toml
 
 $(TESTABLE): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+$(VENV)/.documentable: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
 
 $(BENCH)/.ready: pyproject.toml

@@ -1,7 +1,7 @@
-"""Generates pages and drawings from the code: the op reference, and the memory of a model.
+"""Generates pages and drawings from the code: the references, and the memory of a model.
 
-Run it after changing an op or the planner: `python docs/generate.py`. A test fails if a generated
-file is out of date.
+Run it after changing a public name, a command, an op, a pass or the planner: `python
+docs/generate.py`. A test fails if a generated file is out of date.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ from afterglow.partition.place import place
 from afterglow.partition.plan import PartitionPlan
 from afterglow.partition.pricing import DeviceCosts, price_tasks
 from afterglow.partition.problem import Link
+from references.api import api_page
+from references.cli import cli_page
+from references.errors import errors_page
+from references.passes import passes_page
 
 FOLDER = Path(__file__).parent
 DIGITS = FOLDER.parent / "examples" / "digits" / "digits.onnx"
@@ -36,6 +40,11 @@ DIGITS = FOLDER.parent / "examples" / "digits" / "digits.onnx"
 def pages() -> dict[str, str]:
     """The generated files, by name."""
     return {
+        "api.md": api_page(),
+        "cli-reference.md": cli_page(),
+        "error-types.md": errors_page(),
+        "passes.md": passes_page(),
+        "decisions/index.md": decisions_page(),
         "ops.md": ops_page(),
         "primitives.md": primitives_page(),
         "onnx-contrib.md": contrib_page(),
@@ -44,6 +53,15 @@ def pages() -> dict[str, str]:
         "images/memory-digits.svg": memory_picture(),
         "images/partition-digits.svg": partition_picture(),
     }
+
+
+def decisions_page() -> str:
+    """The list of decisions, by the first line of each."""
+    found = sorted((FOLDER / "decisions").glob("0*.md"))
+    titles = [(path.name, path.read_text(encoding="utf-8").splitlines()[0]) for path in found]
+    lines = [f"- [{title.removeprefix('# ')}]({name})" for name, title in titles]
+    head = "One page for each: the question, what was chosen and why, and what was not."
+    return "\n".join(["# Decisions", "", head, "", *lines, ""])
 
 
 def memory_picture() -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import runpy
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = runpy.run_path(str(DOCS / "generate.py"))["pages"]()
+sys.path.insert(0, str(DOCS))
+PAGES = import_module("generate").pages()
 
 
 @pytest.mark.parametrize("name", PAGES)

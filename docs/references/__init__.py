@@ -1,0 +1,1 @@
+"""Pages of reference that are generated from the code: one module for each."""
