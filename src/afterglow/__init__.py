@@ -39,6 +39,8 @@ if _typing.TYPE_CHECKING:
     from afterglow.partition.config import PartitionConfig
     from afterglow.quantization.config import QuantizationConfig
     from afterglow.quantization.profile import Profile
+    from afterglow.report.compare.api import compare
+    from afterglow.report.compare.result import CompareReport
     from afterglow.report.quality import quantization_quality
     from afterglow.runtime import CompiledModel
     from afterglow.runtime.device import DeviceInfo
@@ -75,6 +77,7 @@ __all__ = [
     "AfterglowWarning",
     "Builder",
     "Checkpoints",
+    "CompareReport",
     "CompileError",
     "CompiledModel",
     "DType",
@@ -113,6 +116,7 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "VerifyError",
+    "compare",
     "compile",
     "comprehension",
     "devices",
@@ -161,6 +165,8 @@ _HOMES = {
     "afterglow.partition.config": ("PartitionConfig",),
     "afterglow.quantization.config": ("QuantizationConfig",),
     "afterglow.quantization.profile": ("Profile",),
+    "afterglow.report.compare.api": ("compare",),
+    "afterglow.report.compare.result": ("CompareReport",),
     "afterglow.report.quality": ("quantization_quality",),
     "afterglow.runtime": ("CompiledModel",),
     "afterglow.runtime.device": ("DeviceInfo",),

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from afterglow.cli import results, run
+from afterglow.cli import run
 from afterglow.cli.arrays import write_arrays
 from afterglow.report.agreement import relative_error
+from afterglow.report.compare import onnx_runtime, sides
 from tests.cli import models
 
 X = np.array([[1, 2, 3], [-1, 0, 1]], np.float32)
@@ -65,7 +66,7 @@ def test_a_sequence_is_shown_tensor_by_tensor(command, tmp_path, x_file, more):
 
 def test_maps_are_shown_as_rows():
     rows = [{"a": 0.25, "b": 0.75}, {"a": 1.0, "b": 0.0}]
-    ((name, array),) = results.tensors_of("y", rows)
+    ((name, array),) = sides.tensors_of("y", rows)
     assert name == "y"
     np.testing.assert_array_equal(array, [[0.25, 0.75], [1, 0]])
 
@@ -205,12 +206,12 @@ def test_without_onnxruntime_there_is_nothing_to_compare_with(command, tmp_path,
     def missing(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(results, "import_module", missing)
+    monkeypatch.setattr(onnx_runtime, "import_module", missing)
     command.fails(
         2,
         """
         error: onnxruntime is not installed
-          help: pip install onnxruntime, or omit --compare
+          help: pip install onnxruntime, or leave the comparison with it out
         """,
         *("run", models.linear(tmp_path), "--compare", "onnxruntime"),
     )

@@ -1,4 +1,4 @@
-"""Reading, writing and generating arrays: .npy and .npz files, and random inputs."""
+"""Reading and writing arrays: .npy and .npz files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from afterglow.support.errors import UsageError
 from afterglow.support.names import NameScope
 from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
-
-SMALL_INTEGERS = 2
-"""Random integers are below this: integers are often indices, and small ones are usually valid."""
 
 
 def read_array(path: Path) -> Array:
@@ -48,19 +45,6 @@ def as_declared(array: Array, dtype: DType) -> Array:
     if dtype.kind is Kind.STRING and array.dtype.kind == "U":
         return array.astype(object)
     return array
-
-
-def random_array(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    """Normally distributed floats, small integers, random booleans, or the string "text"."""
-    match dtype.kind:
-        case Kind.STRING:
-            return np.full(shape, "text", object)
-        case Kind.INT | Kind.UINT:
-            below = min(SMALL_INTEGERS, 2 ** (dtype.bits - 1))
-            return random.integers(0, below, shape).astype(dtype.numpy)
-        case Kind.BOOL:
-            return random.integers(0, 2, shape).astype(np.bool_)
-    return random.standard_normal(shape).astype(dtype.numpy)
 
 
 def write_arrays(folder: Path, arrays: Mapping[str, Array], *, force: bool = False) -> list[Path]:

@@ -19,12 +19,10 @@ import click
 from afterglow.support.atomic_file import replacing
 from afterglow.support.container import is_container
 from afterglow.support.errors import UsageError
-from afterglow.support.output_path import unwritable
+from afterglow.support.output_path import MARK, unwritable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-MARK = b"written by Afterglow"
-"""Comment at the end of code, SVG files and archives, which identifies files of Afterglow."""
 LOOKED_AT = 256
 """Number of bytes at each end of a file that are inspected to find out who wrote it."""
 STANDARD_OUTPUT = "-"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from afterglow.cli.destination import (
     ARCHIVE,
@@ -19,7 +17,6 @@ from afterglow.cli.destination import (
     DOT,
     GRAPH,
     LLVM,
-    MARK,
     OPENCL,
     PICTURE,
     PROGRAM,
@@ -35,6 +32,7 @@ from afterglow.cli.progress import StageClock
 from afterglow.cli.report import pass_table
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session
+from afterglow.driver.array_files import save_arrays
 from afterglow.driver.compile import STAGES
 from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
 from afterglow.driver.stages import Stages, kernels_of
@@ -191,7 +189,8 @@ def dump(
         dumped = _reach(stage, request.watched(clock, *watch.instruments()), watch)
         text = written.text(dumped)
     if payload is not None:
-        _write_payload(payload, _constants(dumped))
+        with writing(payload) as file:
+            save_arrays(file, _constants(dumped))
     parts = [f"; {title}\n{seen}" for title, seen in watch.seen]
     whole = "\n".join([*parts, f"; stage {stage}\n{text}" if parts else text])
     data = {"model": request.path, "stage": stage, "text": text, **_watched_data(watch)}
@@ -256,14 +255,6 @@ def _constants(dumped: Module | Program | str) -> dict[str, Array]:
     if isinstance(dumped, Program):
         return {b.name: b.data for b in dumped.constants if b.data is not None}
     return {name: c.data for name, c in dumped.constants.items() if not is_inline(c)}
-
-
-def _write_payload(path: Path, constants: Mapping[str, Array]) -> None:
-    """Write arrays as an archive that is marked as written by Afterglow."""
-    with writing(path) as file:
-        np.savez(file, allow_pickle=False, **constants)
-        with zipfile.ZipFile(file, "a") as archive:
-            archive.comment = MARK
 
 
 def _watched_data(watch: Watch) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 import numpy as np
 
-from afterglow.cli.arrays import as_declared, random_array, read_array, read_arrays
+from afterglow.cli.arrays import as_declared, read_array, read_arrays
 from afterglow.cli.request import Request, how_to_bind
 from afterglow.driver.dims import check_names
 from afterglow.driver.options import Options
+from afterglow.driver.random_arrays import random_array
 from afterglow.driver.ranges import Ranges
 from afterglow.frontends.definition.binding import NamedExtents
 from afterglow.runtime import TensorInfo
@@ -51,9 +52,13 @@ class FreeInputError(UsageError):
 
 
 def build_feed(
-    inputs: Sequence[TensorInfo], request: Request, given: Sequence[str], seed: int
+    inputs: Sequence[TensorInfo],
+    request: Request,
+    given: Sequence[str],
+    seed: int,
+    known: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
-    """An array for each input: from `--input`, or else random, of the bound shape.
+    """An array for each input: from `--input`, or else known or random, of the bound shape.
 
     `inputs` are as the file declares them, before dimensions are bound. Where nothing tells the
     extent of a dimension with bounds, it is the largest.
@@ -61,7 +66,8 @@ def build_feed(
     options, ranges = request.options, request.dim_options.ranges
     check_names(options.dims, inputs)
     by_name = {info.name: info for info in inputs}
-    arrays = _given(by_name, given)
+    arrays = {n: _fitting(by_name, n, x) for n, x in (known or {}).items() if n in by_name}
+    arrays.update(_given(by_name, given))
     for name in options.shapes:
         if name not in by_name:
             raise _no_input(name, by_name)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
-from afterglow.support.errors import UnsupportedError, UsageError
 from afterglow.support.tables import table
 from afterglow.types import Array, TensorType
 
@@ -75,36 +73,6 @@ def result_table(results: Sequence[Result]) -> Table:
         more = " …" if result.array.size > SHOWN_VALUES else ""
         rows.add_row(result.name, result.type, *shown, first + more, *error)
     return rows
-
-
-def tensors_of(name: str, output: Any) -> Iterator[tuple[str, Array]]:
-    """The tensors of an output: the elements of a sequence, or a list of maps as one matrix."""
-    if isinstance(output, list) and all(isinstance(item, Mapping) for item in output):
-        yield name, np.array([list(row.values()) for row in output])
-    elif isinstance(output, list):
-        yield from ((f"{name}[{index}]", np.asarray(x)) for index, x in enumerate(output))
-    elif output is not None:
-        yield name, np.asarray(output)
-
-
-def onnxruntime_outputs(path: str, feed: Mapping[str, Array]) -> list[Any]:
-    """The outputs of ONNX Runtime, with its graph optimisations disabled."""
-    try:
-        runtime: Any = import_module("onnxruntime")  # optional, and slow to load
-    except ImportError:
-        raise UsageError(
-            "onnxruntime is not installed", help="pip install onnxruntime, or omit --compare"
-        ) from None
-    options = runtime.SessionOptions()
-    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    try:
-        session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        outputs: list[Any] = session.run(None, dict(feed))
-        return outputs
-    except Exception as error:  # its errors have no common base but this
-        first = str(error).strip().splitlines()[0]
-        raise UnsupportedError(f"onnxruntime cannot run the model: {first}") from None
 
 
 def _brief(element: Any) -> str:

@@ -20,16 +20,13 @@ from afterglow.cli.peer_model import peer_model
 from afterglow.cli.progress import StageClock
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model, takes_state
-from afterglow.cli.results import (
-    Result,
-    onnxruntime_outputs,
-    result_table,
-    tensors_of,
-)
+from afterglow.cli.results import Result, result_table
 from afterglow.cli.saved import load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session
 from afterglow.driver.compile import compile_with
 from afterglow.report.agreement import relative_error
+from afterglow.report.compare.onnx_runtime import onnxruntime_outputs
+from afterglow.report.compare.sides import tensors_of
 from afterglow.runtime import CompiledModel, TensorInfo
 from afterglow.runtime.recorded import record_model
 from afterglow.runtime.trace import Trace

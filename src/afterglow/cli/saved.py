@@ -56,7 +56,11 @@ def no_other_engine(request: Request, option: str) -> UsageError:
 
 
 def saved_feed(
-    model: CompiledModel, request: Request, given: Sequence[str], seed: int
+    model: CompiledModel,
+    request: Request,
+    given: Sequence[str],
+    seed: int,
+    known: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
     """An array for each input; if the model has one version, that supplies unbound shapes.
 
@@ -72,7 +76,7 @@ def saved_feed(
         bounds = {name: ranged(Dim(name, *bounds)) for name, bounds in model.dims.items()}
         request = replace(request, options=replace(options, dims={**bounds, **options.dims}))
     try:
-        return build_feed(model.inputs, request, given, seed)
+        return build_feed(model.inputs, request, given, seed, known)
     except FreeInputError as error:
         listed = "; ".join(_shown(model.inputs, shapes) for shapes in held)
         error.help = f"choose one of its versions with --dim or --shapes: {listed}"

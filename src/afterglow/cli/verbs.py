@@ -22,6 +22,7 @@ class Verb(NamedTuple):
 VERBS = {
     "bench": Verb("bench", "bench", "Time a model, here and in other engines."),
     "check": Verb("check", "check", "Describe a model and report whether it is supported."),
+    "compare": Verb("compare", "compare", "Find the first layer that differs from a reference."),
     "compile": Verb(
         "compile", "compile_command", "Compile a model; show its memory and compile time."
     ),

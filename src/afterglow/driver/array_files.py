@@ -1,13 +1,16 @@
-"""Reading arrays from NumPy's files."""
+"""Reading arrays from NumPy's files, and writing archives of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from zipfile import BadZipFile
+from typing import BinaryIO
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
 from afterglow.support.errors import UsageError
+from afterglow.support.output_path import MARK
 from afterglow.types import Array
 
 
@@ -23,3 +26,10 @@ def load_arrays(file: Path) -> Array | dict[str, Array]:
         raise UsageError(
             f"cannot read {file}: not a NumPy file", help="numpy.save and numpy.savez write them"
         ) from None
+
+
+def save_arrays(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
+    """Write arrays as a `.npz` file that is marked as written by Afterglow."""
+    np.savez(file, allow_pickle=False, **arrays)
+    with ZipFile(file, "a") as archive:
+        archive.comment = MARK

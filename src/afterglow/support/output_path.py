@@ -10,6 +10,9 @@ from typing import Any
 
 from afterglow.support.errors import UsageError
 
+MARK = b"written by Afterglow"
+"""Comment at the end of code, SVG files and archives, which identifies files of Afterglow."""
+
 
 def checked_path(path: Any, what: str) -> Path:
     """The validated path of an output; `what` names the kind of file or folder in errors."""

@@ -1,4 +1,4 @@
-"""Executing a planned program on a real arena of bytes."""
+"""Executing a program on a real arena of bytes, or before it is planned on buffers of its own."""
 
 from __future__ import annotations
 
@@ -167,7 +167,8 @@ class Run:
     def _allocate(self, buffer: Buffer) -> Array:
         if buffer.type.dtype is string:  # strings live on the host, not in the arena
             return np.empty(buffer.type.size, object)
-        assert buffer.address is not None
+        if buffer.address is None:  # before memory is planned, each has its own
+            return np.empty(buffer.type.size, buffer.type.dtype.numpy)
         arena = self.arenas[buffer.memory]
         data = arena[buffer.address : buffer.address + buffer.type.nbytes]
         return data.view(buffer.type.dtype.numpy)
