@@ -81,7 +81,7 @@ def compare(
     show_all: bool,
     force: bool,
 ) -> int:
-    r"""Compare MODEL with a reference, tensor by tensor, and find the first that differs.
+    """Compare MODEL with a reference, tensor by tensor, and find the first that differs.
 
     The reference is ONNX Runtime; the reference implementation of ONNX; MODEL by the definitions
     of its ops, not optimised (interpreter); tensors by name, such as a dump from PyTorch, whose
@@ -93,12 +93,12 @@ def compare(
 
     \b
     Examples:
-      afterglow compare model.onnx
+      afterglow compare model.onnx --ref onnxruntime
       afterglow compare model.onnx --ref interpreter --bisect-passes
       afterglow compare model.onnx --ref torch.npz --rtol 1e-3
       afterglow compare model.onnx --precision int8 --profile p.json --ref interpreter
       afterglow compare model.onnx --ref old.onnx --reduce small.onnx
-    """
+    """  # noqa: D301  click keeps lines after its mark as they are
     place = _place(request, reduce, force=force)
     with StageClock(session.err) as clock:
         clock("read")
