@@ -27,6 +27,12 @@ COUNTER_BYTES = 64
 MOST_SHARES = 8
 """Into how many shares a step is divided; of more threads, several begin with the same one."""
 
+BEGUN, SHARE_DONE, DONE = range(3)
+"""Fields of an entry in the log of a thread, of each step: times in nanoseconds."""
+LOG_ENTRY_BYTES = 24
+LOG_HEAD_BYTES = 64
+"""What lies in front of the entries of a log."""
+
 RUN = "afterglow_run"
 """`run(main, bases, scratch, scratch_bytes, counters, steps, threads)`, by as many as are free."""
 RUN_ALONE = "afterglow_run_alone"
