@@ -26,6 +26,7 @@ from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.session import Session
 from afterglow.driver.compile import Recipe, beyond_bounds
+from afterglow.driver.made import made_from
 from afterglow.driver.partitioning import compile_module
 from afterglow.driver.sources import Source
 from afterglow.frontends.base import NeedsValuesError
@@ -157,7 +158,8 @@ def _write(
         return
     try:
         if not request.dim_options.ahead:
-            save_versions(path, versions[0].signature, versions[0])
+            made = made_from(source.files(), request.options)
+            save_versions(path, versions[0].signature, versions[0], made=made)
             return
         model = CompiledModel(
             source.signature(request.options), Recipe(source, request.options), None

@@ -81,6 +81,18 @@ def check_runs_here(needs: Needs) -> None:
         )
 
 
+def unlisted_features(needs: Needs) -> list[str]:
+    """What code needs and the system does not list for this machine; nothing if it runs here.
+
+    Unlike `check_runs_here` it asks nobody else: a feature that the system has no name for counts.
+    """
+    own = own_architecture()
+    if own is not None and own != needs.architecture:
+        return [f"the architecture {needs.architecture}"]
+    listed = listed_features()
+    return [name for name in needs.features if _plain(_LINUX_NAMES.get(name, name)) not in listed]
+
+
 def architecture_of(triple: str) -> str | None:
     """The family of machines that a triple is of; None if it is not known."""
     begins = (name for name in _ARCHITECTURES if triple.startswith(name))
@@ -94,12 +106,9 @@ def own_architecture() -> str | None:
 
 
 def _missing(needs: Needs) -> list[str]:
-    own = own_architecture()
-    if own is not None and own != needs.architecture:
-        return [f"the architecture {needs.architecture}"]
-    listed = listed_features()
-    if all(_plain(_LINUX_NAMES.get(name, name)) in listed for name in needs.features):
-        return []
+    unlisted = unlisted_features(needs)
+    if not unlisted or not {*unlisted} <= {*needs.features}:
+        return unlisted
     return sorted(set(needs.features) - _llvm_features())
 
 
