@@ -13,6 +13,7 @@ import click
 
 from afterglow.cli.parameters import Size
 from afterglow.cli.session import Session, general_options
+from afterglow.cli.verb_command import VerbGroup
 from afterglow.driver.cache import KERNELS_LIMIT, LARGEST_MODEL, MODELS_LIMIT, SMALL_LIMIT
 from afterglow.driver.cache_admin import (
     CacheEntry,
@@ -43,7 +44,7 @@ class AgeType(click.ParamType[float]):
         return float(match[1]) * _UNITS[match[2]]
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def cache() -> None:
     """Show what is cached on disk, and remove some or all of it.
 

@@ -25,6 +25,7 @@ from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.session import Session
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.compile import Recipe, beyond_bounds
 from afterglow.driver.made import made_from
 from afterglow.driver.partitioning import compile_module
@@ -60,7 +61,7 @@ class Built:
         }
 
 
-@click.command("compile")
+@click.command("compile", cls=VerbCommand)
 @takes_model
 @takes_bundle_flags
 @click.option("-o", "--output", metavar="FILE|FOLDER", help="Write the result there.")

@@ -35,6 +35,7 @@ from afterglow.cli.progress import StageClock
 from afterglow.cli.report import pass_table
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.compile import STAGES
 from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
 from afterglow.driver.stages import Stages, kernels_of
@@ -138,7 +139,7 @@ class Watch:
         self.seen.append((title, text))
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @takes_model
 @click.option("--stage", type=_STAGE, default="graph", show_default=True)
 @click.option("--dot", is_flag=True, help="Print the graph in Graphviz's DOT format.")

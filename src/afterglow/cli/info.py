@@ -13,13 +13,14 @@ import click
 from rich.table import Table
 
 from afterglow.cli.session import Session, general_options
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.runtime.file_info import CompiledInfo, ProgramInfo, compiled_info
 from afterglow.support.errors import UsageError
 from afterglow.support.regular_file import open_regular
 from afterglow.support.tables import table
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("file", metavar="FILE")
 @general_options
 @click.pass_obj

@@ -18,6 +18,7 @@ from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.saved import load_saved, saved_feed
 from afterglow.cli.session import Session
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.driver.state import import_with_state
 from afterglow.frontends.base import NeedsValuesError
@@ -32,7 +33,7 @@ from afterglow.support.errors import UsageError
 from afterglow.support.tables import table
 
 
-@click.command("profile")
+@click.command("profile", cls=VerbCommand)
 @takes_model
 @click.option(
     "--repeat", type=click.IntRange(1), default=20, help="Number of runs; the fastest counts."

@@ -28,6 +28,7 @@ from afterglow.cli.results import (
 )
 from afterglow.cli.saved import load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.compile import compile_with
 from afterglow.report.agreement import relative_error
 from afterglow.runtime import CompiledModel, TensorInfo
@@ -68,7 +69,7 @@ class Outcome:
         }
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @takes_model
 @takes_inputs
 @click.option(
