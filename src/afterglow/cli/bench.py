@@ -117,7 +117,14 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
     and throughput is that of all together. With --against, the medians of turns are compared with
     those of a saved result, and a difference counts only if its 95 % interval leaves out zero. The
     exit status is 1 if Afterglow cannot run the model, or is too slow for --fail-above.
-    """
+
+    \b
+    Examples:
+      afterglow bench model.onnx --vs onnxruntime --seconds 1
+      afterglow bench model.onnx --dim batch=1,8 --threads 2
+      afterglow bench model.onnx --clients 4 --save before.json
+      afterglow bench model.onnx --against before.json --fail-above 5
+    """  # noqa: D301  click keeps lines after its mark as they are
     place = file_for(asked["save"], (BENCH,), request.path, option="--save", force=asked["force"])
     former = None if asked["against"] is None else read_result(asked["against"])
     if former is None and asked["fail_above"] is not None:

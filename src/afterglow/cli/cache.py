@@ -13,7 +13,6 @@ import click
 
 from afterglow.cli.parameters import Size
 from afterglow.cli.session import Session, general_options
-from afterglow.cli.verb_command import VerbGroup
 from afterglow.driver.cache import KERNELS_LIMIT, LARGEST_MODEL, MODELS_LIMIT, SMALL_LIMIT
 from afterglow.driver.cache_admin import (
     CacheEntry,
@@ -44,14 +43,19 @@ class AgeType(click.ParamType[float]):
         return float(match[1]) * _UNITS[match[2]]
 
 
-@click.group(cls=VerbGroup)
+@click.group()
 def cache() -> None:
     """Show what is cached on disk, and remove some or all of it.
 
     The cache holds compiled models, object code of kernels, digests of files and measurements. It
     bounds itself (see `afterglow cache limits`), and may be removed at any time: what is missing is
     made again. Other processes may use it meanwhile.
-    """
+
+    \b
+    Examples:
+      afterglow cache list
+      afterglow cache prune --older-than 30d --max-size 1GiB
+    """  # noqa: D301  click keeps lines after its mark as they are
 
 
 @cache.command("list")

@@ -172,7 +172,12 @@ def dump(
 
     The text is complete except for the elements of large constants, which --payload writes to a
     file. afterglow.parse_module reads it back.
-    """
+
+    \b
+    Examples:
+      afterglow dump model.onnx --stage instructions
+      afterglow dump model.onnx --dump-changed
+    """  # noqa: D301  click keeps lines after its mark as they are
     written = DumpFormat(**form)
     written.check(stage)
     place, payload = written.place(stage, request.path), written.payload_place(request.path)

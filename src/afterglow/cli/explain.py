@@ -77,7 +77,12 @@ def explain(
 
     Of a model on several devices, show what each computes and why, what crosses between them, and
     the expected time of a run against that of each device alone.
-    """
+
+    \b
+    Examples:
+      afterglow explain model.onnx --memory memory.svg
+      afterglow explain model.onnx --backend auto --partitions
+    """  # noqa: D301  click keeps lines after its mark as they are
     if partitions or draw is not None or request.options.devices:
         return explain_partitions(session, request, draw, force)
     return _explain(session, request, memory, measure, force)

@@ -30,7 +30,11 @@ def info(session: Session, file: str) -> int:
     FILE is a compiled model (.agc), a bundle (its folder, its shared library or its description),
     or a model of any format that can be compiled. Checksums are verified. No code of the file is
     run, and a compiled one needs no compiler to be described.
-    """
+
+    \b
+    Examples:
+      afterglow info model.onnx
+    """  # noqa: D301  click keeps lines after its mark as they are
     path = Path(file)
     if not path.exists():
         raise UsageError(f"{file}: no such file")

@@ -72,7 +72,12 @@ def profile_command(
     operand and result once. With --state, each run begins with the values of those inputs as the
     state. In a compiled model (FILE.agc, a bundle's library) the steps of the code are timed, on
     one thread, each including about 1 µs of call overhead.
-    """
+
+    \b
+    Examples:
+      afterglow profile model.onnx --by node
+      afterglow profile model.onnx --threads 2 --trace trace.json
+    """  # noqa: D301  click keeps lines after its mark as they are
     place = file_for(trace, (TRACE,), request.path, option="--trace", force=force)
     with StageClock(session.err) as clock:
         found = _profile(request.watched(clock), asked, clock)

@@ -1,10 +1,8 @@
-"""How the help of a subcommand is written: examples first, then options under headings."""
+"""How the help of a subcommand lists its options: under headings."""
 
 from __future__ import annotations
 
 import click
-
-from afterglow.cli.verbs import VERBS
 
 _HEADINGS = {
     "Model": ("ops", "shapes", "dims", "values", "inputs", "seed", "state"),
@@ -23,12 +21,7 @@ _HEADINGS = {
 
 
 class VerbCommand(click.Command):
-    """A subcommand whose help shows examples, and groups the options that many share."""
-
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The description, then the examples."""
-        super().format_help_text(ctx, formatter)
-        write_examples(ctx, formatter)
+    """A subcommand whose help groups the options that many share."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options of its own, then those that it shares with others."""
@@ -43,21 +36,3 @@ class VerbCommand(click.Command):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
-
-
-class VerbGroup(click.Group):
-    """A subcommand that has subcommands; its help shows examples, too."""
-
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The description, then the examples."""
-        super().format_help_text(ctx, formatter)
-        write_examples(ctx, formatter)
-
-
-def write_examples(ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    """The examples of a subcommand, if it is one."""
-    verb = VERBS.get(ctx.info_name or "")
-    if verb is not None and verb.examples:
-        with formatter.section("Examples"):
-            for line in verb.examples:
-                formatter.write(f"{'':>{formatter.current_indent}}{line}\n")

@@ -12,125 +12,32 @@ from afterglow.support.errors import UsageError
 
 
 class Verb(NamedTuple):
-    """A subcommand: its module, its function, a one-line summary, and examples.
-
-    Examples are for `digits.onnx` of this project, and run in their order.
-    """
+    """A subcommand: its module, its function, and a one-line summary."""
 
     module: str
     command: str
     summary: str
-    examples: tuple[str, ...] = ()
 
 
 VERBS = {
-    "bench": Verb(
-        "bench",
-        "bench",
-        "Time a model, here and in other engines.",
-        (
-            "afterglow bench digits.onnx --seconds 1",
-            "afterglow bench digits.onnx --vs '' --clients 2 --seconds 1 --save before.json",
-            "afterglow bench digits.onnx --vs '' --seconds 1 --against before.json",
-        ),
-    ),
-    "cache": Verb(
-        "cache",
-        "cache",
-        "Show what is cached on disk, and remove it.",
-        (
-            "afterglow cache list",
-            "afterglow cache prune --older-than 30d --max-size 1GiB",
-            "afterglow cache limits",
-        ),
-    ),
-    "check": Verb(
-        "check",
-        "check",
-        "Describe a model and report whether it is supported.",
-        ("afterglow check digits.onnx",),
-    ),
+    "bench": Verb("bench", "bench", "Time a model, here and in other engines."),
+    "cache": Verb("cache", "cache", "Show what is cached on disk, and remove it."),
+    "check": Verb("check", "check", "Describe a model and report whether it is supported."),
     "compile": Verb(
-        "compile",
-        "compile_command",
-        "Compile a model; show its memory and compile time.",
-        (
-            "afterglow compile digits.onnx -o digits.agc",
-            "afterglow compile digits.onnx -o bundle/ --embed-weights",
-        ),
+        "compile", "compile_command", "Compile a model; show its memory and compile time."
     ),
-    "devices": Verb(
-        "devices",
-        "devices",
-        "List what models can run on, and how fast it is.",
-        ("afterglow devices",),
-    ),
-    "dump": Verb(
-        "dump",
-        "dump",
-        "Print a model at any stage of the compiler.",
-        ("afterglow dump digits.onnx --stage instructions --origins",),
-    ),
+    "devices": Verb("devices", "devices", "List what models can run on, and how fast it is."),
+    "dump": Verb("dump", "dump", "Print a model at any stage of the compiler."),
     "explain": Verb(
-        "explain",
-        "explain",
-        "Show a model's memory plan and its choice of algorithms.",
-        (
-            "afterglow explain digits.onnx",
-            "afterglow explain digits.onnx --memory memory.svg",
-        ),
+        "explain", "explain", "Show a model's memory plan and its choice of algorithms."
     ),
-    "generate": Verb(
-        "generate",
-        "generate",
-        "Generate text with a language model.",
-        ("afterglow generate model.gguf --prompt 'once upon' -n 16",),
-    ),
-    "help": Verb(
-        "help",
-        "help_command",
-        "Show the help of the command, or of one of these.",
-        ("afterglow help run",),
-    ),
-    "info": Verb(
-        "info",
-        "info",
-        "Show what a file holds and needs, without running it.",
-        (
-            "afterglow info digits.onnx",
-            "afterglow info digits.agc",
-        ),
-    ),
-    "profile": Verb(
-        "profile",
-        "profile_command",
-        "Show where the time of a run goes.",
-        (
-            "afterglow profile digits.onnx --by node",
-            "afterglow profile digits.onnx --threads 2 --trace trace.json",
-        ),
-    ),
-    "quantize": Verb(
-        "quantize",
-        "quantize",
-        "Profile the values of a model on samples.",
-        ("afterglow quantize digits.onnx --data images.npz --limit 10",),
-    ),
-    "run": Verb(
-        "run",
-        "run",
-        "Run a model, and compare its outputs.",
-        (
-            "afterglow run digits.onnx",
-            "afterglow run digits.agc --repeat 10",
-        ),
-    ),
-    "targets": Verb(
-        "targets",
-        "targets",
-        "List the machines that code can be generated for.",
-        ("afterglow targets",),
-    ),
+    "generate": Verb("generate", "generate", "Generate text with a language model."),
+    "help": Verb("help", "help_command", "Show the help of the command, or of one of these."),
+    "info": Verb("info", "info", "Show what a file holds and needs, without running it."),
+    "profile": Verb("profile", "profile_command", "Show where the time of a run goes."),
+    "quantize": Verb("quantize", "quantize", "Profile the values of a model on samples."),
+    "run": Verb("run", "run", "Run a model, and compare its outputs."),
+    "targets": Verb("targets", "targets", "List the machines that code can be generated for."),
 }
 
 

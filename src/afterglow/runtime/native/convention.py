@@ -24,8 +24,10 @@ ANY_ALARM, FIRST_ALARM = 0, 1
 
 COUNTER_BYTES = 64
 """Counters of a run have a cache line each."""
-MOST_SHARES = 8
+MOST_SHARES = 16
 """Into how many shares a step is divided; of more threads, several begin with the same one."""
+CHUNKS_OF_SHARE = 8
+"""Chunks of a share at most: so many that a slow core does not keep the others waiting."""
 
 BEGUN, SHARE_DONE, DONE = range(3)
 """Fields of an entry in the log of a thread, of each step: times in nanoseconds."""
