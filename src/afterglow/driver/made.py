@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,10 @@ def made_from(files: Sequence[Path], options: Options, *, digests: bool = True) 
 
 def own_version() -> str:
     """The version of this package; empty if it is not installed."""
+    metadata = import_module("importlib.metadata")  # only files need it, and it is slow to load
     try:
-        return version("afterglow")
-    except PackageNotFoundError:
+        return str(metadata.version("afterglow"))
+    except metadata.PackageNotFoundError:
         return ""
 
 
