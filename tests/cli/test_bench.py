@@ -51,7 +51,7 @@ def test_the_answer_as_tables(capsys):
     ]
     _show(Session(), found, flops=3e6)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "afterglow 1.0 1.0 ms 2.0 ms 2.8 ms 3.0 ms 2 3.0 –" in lines  # noqa: RUF001
+    assert "afterglow 1.0 1.0 ms 2.0 ms 2.0 ms 2.8 ms 3.0 ms 2 – 3.0 –" in lines  # noqa: RUF001
     assert "afterglow 200.0 ms 100.0 ms 30.0 ms 4.0 ms 5.0 MB 64 B" in lines
     assert lines[-2:] == [
         "mnn: MNN is not installed; try pip install MNN",
@@ -125,3 +125,42 @@ def test_a_model_that_does_not_run_is_no_success(command, tmp_path, monkeypatch)
     finished = command("bench", models.linear(tmp_path), "--vs", "")
     assert finished.status == 1
     assert "afterglow: it broke" in finished.out
+
+
+def test_a_result_is_saved_and_compared_with(command, tmp_path):
+    path = tmp_path / "before.json"
+    assert command("bench", str(DIGITS), "--vs", "", "--save", str(path), *QUICK).status == 0
+    options = ("--against", str(path), "--fail-above", "100000", "--warmup", "0.02")
+    finished = command("bench", str(DIGITS), "--vs", "", "--json", *options, *QUICK)
+    assert finished.status == 0
+    assert {"percent", "low", "high", "is_noise", "verdict"} == {*finished.json["against"]}
+
+
+def test_a_result_of_another_machine_is_warned_about(command, tmp_path):
+    path = tmp_path / "before.json"
+    command("bench", str(DIGITS), "--vs", "", "--save", str(path), *QUICK)
+    path.write_text(path.read_text().replace('"processor": "', '"processor": "other '))
+    finished = command("bench", str(DIGITS), "--vs", "", "--against", str(path), *QUICK)
+    assert "the machine of the saved result was" in finished.err
+    assert "against the saved result:" in finished.out
+
+
+def test_several_clients_call_at_once(command):
+    options = ("--vs", "onnxruntime", "--clients", "2", "--json")
+    finished = command("bench", str(DIGITS), *options, *QUICK)
+    for row in finished.json["engines"]:
+        assert row["problem"] is None
+        assert row["clients"] == 2
+        assert row["calls_per_second"] > 0
+
+
+def test_batches_need_a_dynamic_dimension(command):
+    finished = command("bench", str(DIGITS), "--batch", "1,2")
+    assert finished.status == 2
+    assert "--batch needs an input whose first dimension is dynamic" in finished.err
+
+
+def test_a_limit_needs_something_to_compare_with(command):
+    finished = command("bench", str(DIGITS), "--fail-above", "5")
+    assert finished.status == 2
+    assert "--fail-above needs a result to compare with" in finished.err

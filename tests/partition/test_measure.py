@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.capabilities import StepSeconds
+from afterglow.backends.capabilities import ProgramProfile, StepSeconds
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 from afterglow.graph import parse_module
@@ -29,7 +29,8 @@ class Timer:
         self.runs.append(repeat)
         seconds = 0.001 / len(self.runs)
         last = len(program.body) - 1
-        return [StepSeconds(place, "", None, seconds * place, False) for place in (1, last)]
+        steps = (StepSeconds(place, "", None, seconds * place, False) for place in (1, last))
+        return ProgramProfile(tuple(steps), (), 1.0)
 
 
 def test_every_instruction_has_the_seconds_of_its_fastest_run():

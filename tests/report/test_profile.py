@@ -17,7 +17,7 @@ def test_every_instruction_is_timed():
     module, _ = open_source(DIGITS).load(stages.options)
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     image = np.zeros((1, 1, 8, 8), np.float32)
-    steps = profile(stages.backend, program, [image], LoadOptions(1), repeat=2)
+    steps = profile(stages.backend, program, [image], LoadOptions(1), repeat=2).steps
     places = [step.place for step in steps]
     assert places == sorted(set(places))
     assert all(step.seconds > 0 and not step.on_host for step in steps)
@@ -44,5 +44,7 @@ def test_a_loop_is_timed_as_a_whole():
     stages = Stages(Options())
     module, _ = open_source(proto).load(stages.options)
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
-    steps = profile(stages.backend, program, [np.eye(16, dtype=np.float32)], LoadOptions(1), 1)
+    steps = profile(
+        stages.backend, program, [np.eye(16, dtype=np.float32)], LoadOptions(1), 1
+    ).steps
     assert "scan" in [step.kernel for step in steps]

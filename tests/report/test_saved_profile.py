@@ -14,7 +14,7 @@ def test_every_step_is_timed_and_the_run_is_right():
     compiled = afterglow.compile(networks.cnn(), threads=1)
     x = np.random.default_rng(0).standard_normal(compiled.inputs[0].shape).astype(np.float32)
     want = compiled(x)
-    steps = profile_saved(compiled.compiled, [x], repeat=3)
+    steps = profile_saved(compiled.compiled, [x], repeat=3).steps
     assert [step.place for step in steps] == list(range(len(steps)))
     assert all(0 < step.seconds < 1 for step in steps)
     assert any(step.origins for step in steps)

@@ -70,8 +70,23 @@ class HostFallback(Protocol):
 
 
 @dataclass(frozen=True)
+class StepSpan:
+    """When a thread worked on an instruction, by its place in the program.
+
+    Times are seconds on the clock of `time.perf_counter`. Between `share_end` and `end` the thread
+    waits for others.
+    """
+
+    place: int
+    thread: int
+    begin: float
+    share_end: float
+    end: float
+
+
+@dataclass(frozen=True)
 class StepSeconds:
-    """An instruction, by its place in the program: its kernel, and the seconds of its best run."""
+    """An instruction, by its place in the program: its kernel, and its seconds in the best run."""
 
     place: int
     kernel: str
@@ -81,9 +96,21 @@ class StepSeconds:
     on_host: bool
 
 
+@dataclass(frozen=True)
+class ProgramProfile:
+    """The fastest of several profiled runs of a program."""
+
+    steps: tuple[StepSeconds, ...]
+    """In the program's order."""
+    spans: tuple[StepSpan, ...]
+    """What each thread did in that run, if the backend tells."""
+    run_seconds: float
+    """The fastest run that was not profiled; the same threads, in turns with those that were."""
+
+
 @runtime_checkable
 class Profiling(Protocol):
-    """Times each instruction by itself."""
+    """Times each instruction."""
 
     def profile(
         self,
@@ -92,8 +119,8 @@ class Profiling(Protocol):
         states: Mapping[str, HostBuffer],
         options: LoadOptions,
         repeat: int,
-    ) -> list[StepSeconds]:
-        """Run a planned program some times, and time each instruction; in the program's order."""
+    ) -> ProgramProfile:
+        """Run a planned program some times, and time each instruction."""
 
 
 @dataclass

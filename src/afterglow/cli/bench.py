@@ -13,6 +13,8 @@ from typing import Any
 import click
 from rich.table import Table
 
+from afterglow.cli.batches import takes_batches
+from afterglow.cli.destination import BENCH, file_for, takes_force
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
 from afterglow.cli.parameters import Number
@@ -22,14 +24,22 @@ from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.saved import is_given, load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.described import describe_options
 from afterglow.driver.partitioning import check_devices
 from afterglow.driver.stages import Stages
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.report.bench import PEERS, BenchPlan, Measurement, compare
+from afterglow.report.bench.former import (
+    Difference,
+    difference,
+    machine,
+    read_result,
+    result_text,
+)
 from afterglow.report.work import Work, program_work
 from afterglow.runtime import TensorInfo
-from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.support.errors import AfterglowError, UsageError, warn
 from afterglow.support.tables import table
 from afterglow.transforms.keep_state import state_pairs
 from afterglow.types import Array
@@ -38,7 +48,7 @@ UNITS = {"MB": 1e6, "kB": 1e3}
 NOTHING = "–"  # noqa: RUF001  a dash is what tables have
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @takes_model
 @click.option(
     "--vs",
@@ -55,6 +65,28 @@ NOTHING = "–"  # noqa: RUF001  a dash is what tables have
     show_default=True,
     help="How long to time each engine.",
 )
+@click.option(
+    "--warmup",
+    type=Number("SECONDS"),
+    help="How long to run each engine before it is timed.",
+)
+@click.option(
+    "--clients",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Threads that call the model at the same time.",
+)
+@click.option("--save", metavar="FILE.json", help="Write the result, to compare with it later.")
+@click.option(
+    "--against", metavar="FILE.json", help="Compare Afterglow with a result saved before."
+)
+@click.option(
+    "--fail-above",
+    type=Number("PERCENT"),
+    help="Exit with 1 if Afterglow is slower than before by more than this, beyond noise.",
+)
+@takes_force
 @takes_inputs
 @click.option(
     "--peer-python",
@@ -69,7 +101,8 @@ NOTHING = "–"  # noqa: RUF001  a dash is what tables have
     help="Keep the files that other engines compile ahead of time, and reuse them.",
 )
 @takes_state
-@for_each_extent()
+@takes_batches
+@for_each_extent("--save", "--against")
 def bench(session: Session, request: Request, **asked: Any) -> int:
     """Time MODEL in Afterglow and in other engines, or time a compiled model alone.
 
@@ -78,13 +111,24 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
     in memory, with one thread unless --threads says otherwise. The error is relative to the first
     of the other engines, for which a model that is not ONNX is exported. With --state, each call of
     Afterglow begins with the values of those inputs as its state; other engines take and return
-    them. The exit status is 1 if Afterglow cannot run the model.
+    them.
+
+    With --clients, several threads call the model at once: latencies are those of single calls,
+    and throughput is that of all together. With --against, the medians of turns are compared with
+    those of a saved result, and a difference counts only if its 95 % interval leaves out zero. The
+    exit status is 1 if Afterglow cannot run the model, or is too slow for --fail-above.
 
     \b
     Examples:
       afterglow bench model.onnx --vs onnxruntime --seconds 1
       afterglow bench model.onnx --dim batch=1,8 --threads 2
+      afterglow bench model.onnx --clients 4 --save before.json
+      afterglow bench model.onnx --against before.json --fail-above 5
     """  # noqa: D301  click keeps lines after its mark as they are
+    place = file_for(asked["save"], (BENCH,), request.path, option="--save", force=asked["force"])
+    former = None if asked["against"] is None else read_result(asked["against"])
+    if former is None and asked["fail_above"] is not None:
+        raise UsageError("--fail-above needs a result to compare with", help="give --against")
     with StageClock(session.err) as clock:
         plan = _plan(request, asked, clock)
         work = _work(request, plan)
@@ -98,8 +142,38 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
         **({"flops": None} if work is None else asdict(work)),
         "engines": [measured.data(flops) for measured in found],
     }
-    session.answer(data, lambda: _show(session, found, flops))
-    return 1 if found[0].problem else 0
+    change = None if former is None else _change(former, plan, found[0])
+    if place.path is not None:
+        place.write_text(result_text(request.path, _about(plan), [_saved(m) for m in found]))
+    if change is not None:
+        data["against"] = {**asdict(change), "is_noise": change.is_noise, "verdict": str(change)}
+    session.answer(data, lambda: _show(session, found, flops, change))
+    too_slow = change is not None and _is_too_slow(change, asked["fail_above"])
+    return 1 if found[0].problem or too_slow else 0
+
+
+def _about(plan: BenchPlan) -> dict[str, Any]:
+    """What must be equal for two results to be compared."""
+    shapes = {name: list(array.shape) for name, array in plan.feed.items()}
+    return {"threads": plan.threads, "clients": plan.clients, "shapes": shapes}
+
+
+def _saved(measured: Measurement) -> dict[str, Any]:
+    return {"engine": measured.engine, "version": measured.version, "turns": measured.turns}
+
+
+def _change(former: Mapping[str, Any], plan: BenchPlan, measured: Measurement) -> Difference | None:
+    """How Afterglow's times differ from a former result; None if one of them has none."""
+    for name, value in {"machine": machine(), **_about(plan)}.items():
+        if former.get(name) != value:
+            warn(f"--against: the {name} of the saved result was {former.get(name)}, now {value}")
+    engines = {each["engine"]: each["turns"] for each in former["engines"]}
+    before = engines.get(measured.engine)
+    return difference(before, measured.turns) if before and measured.turns else None
+
+
+def _is_too_slow(change: Difference, percent: float | None) -> bool:
+    return percent is not None and not change.is_noise and change.percent > percent
 
 
 def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> BenchPlan:
@@ -122,6 +196,8 @@ def _plan(request: Request, asked: dict[str, Any], clock: StageClock) -> BenchPl
         peers=peers,
         threads=options.threads or 1,
         seconds=asked["seconds"],
+        warmup=asked["warmup"] or 0.0,
+        clients=asked["clients"],
         python=sys.executable,
         peer_python=_peer_python(asked["peer_python"]),
         keep=asked["keep"] and asked["keep"] / Path(request.path).stem,
@@ -144,7 +220,8 @@ def _feed(
     """The input arrays to run the model on, and the declared outputs."""
     inputs = asked["inputs"], asked["seed"]
     if request.is_saved:
-        model = load_saved(request, "seconds", "peers")
+        taken = ("seconds", "peers", "warmup", "clients", "save", "against", "fail_above", "force")
+        model = load_saved(request, *taken)
         feed = saved_feed(model, request, *inputs)
         model.version_for(feed)  # report wrong shapes here, not in the process that is timed
         return feed, model.outputs
@@ -197,7 +274,12 @@ def _work(request: Request, plan: BenchPlan) -> Work | None:
     return program_work(stages.plan(stages.lower(stages.optimise(module)))[0])
 
 
-def _show(session: Session, found: Sequence[Measurement], flops: float) -> None:
+def _show(
+    session: Session,
+    found: Sequence[Measurement],
+    flops: float,
+    change: Difference | None = None,
+) -> None:
     session.show(_time_table(found, flops))
     session.show(_start_table(found))
     for measured in found:
@@ -207,6 +289,8 @@ def _show(session: Session, found: Sequence[Measurement], flops: float) -> None:
     verdict = _verdict(found)
     if verdict:
         session.say(verdict, "bold")
+    if change is not None:
+        session.say(f"against the saved result: {change}", "bold")
 
 
 def _verdict(found: Sequence[Measurement]) -> str:
@@ -220,16 +304,17 @@ def _verdict(found: Sequence[Measurement]) -> str:
 
 
 def _time_table(found: Sequence[Measurement], flops: float) -> Table:
-    numbers = ("min", "p50", "p90", "p99", "calls", "GFLOP/s", "error")
+    numbers = ("min", "mean", "p50", "p90", "p99", "calls", "calls/s", "GFLOP/s", "error")
     rows = table("engine", "version", *numbers, right=numbers)
     for measured in found:
-        spread = [measured.percentile(percent) for percent in (50, 90, 99)]
-        rate = measured.gflops(flops)
+        spread = [measured.mean, *(measured.percentile(percent) for percent in (50, 90, 99))]
+        rate, calls = measured.gflops(flops), measured.throughput()
         rows.add_row(
             measured.engine,
             measured.version or NOTHING,
             *(_time(seconds) for seconds in (measured.best, *spread)),
             str(len(measured.times)) if measured.times else NOTHING,
+            NOTHING if calls is None else f"{calls:,.0f}",
             NOTHING if rate is None else f"{rate:.1f}",
             NOTHING if measured.error is None else f"{measured.error:.1g}",
         )

@@ -18,6 +18,7 @@ from afterglow.cli.refused_ranges import refused_ranges
 from afterglow.cli.request import Request, is_free, takes_model
 from afterglow.cli.session import Session, error_data
 from afterglow.cli.survey import Survey, survey
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.sources import Source
 from afterglow.driver.stages import Stages
 from afterglow.frontends.base import (
@@ -48,7 +49,7 @@ _VERDICTS = {
 }
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @takes_model
 @for_each_extent()
 def check(session: Session, request: Request) -> int:

@@ -25,7 +25,9 @@ from afterglow.cli.progress import StageClock
 from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.session import Session
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.compile import Recipe, beyond_bounds
+from afterglow.driver.made import made_from
 from afterglow.driver.partitioning import compile_module
 from afterglow.driver.sources import Source
 from afterglow.frontends.base import NeedsValuesError
@@ -59,7 +61,7 @@ class Built:
         }
 
 
-@click.command("compile")
+@click.command("compile", cls=VerbCommand)
 @takes_model
 @takes_bundle_flags
 @click.option("-o", "--output", metavar="FILE|FOLDER", help="Write the result there.")
@@ -163,7 +165,8 @@ def _write(
         return
     try:
         if not request.dim_options.ahead:
-            save_versions(path, versions[0].signature, versions[0])
+            made = made_from(source.files(), request.options)
+            save_versions(path, versions[0].signature, versions[0], made=made)
             return
         model = CompiledModel(
             source.signature(request.options), Recipe(source, request.options), None

@@ -11,6 +11,7 @@ import click
 from afterglow.cli.progress import SampleBar
 from afterglow.cli.report import duration
 from afterglow.cli.session import Session, general_options
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.device_rates import measured_info
 from afterglow.driver.devices import describe_devices
 from afterglow.driver.environment import cache_folder
@@ -18,7 +19,7 @@ from afterglow.runtime.device import DeviceInfo
 from afterglow.support.tables import table
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.option("--measure", is_flag=True, help="Measure anew what was measured before.")
 @general_options
 @click.pass_obj

@@ -32,6 +32,7 @@ from afterglow.cli.progress import StageClock
 from afterglow.cli.report import pass_table
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.array_files import save_arrays
 from afterglow.driver.compile import STAGES
 from afterglow.driver.pipelines import lowering_pipeline, optimising_pipeline
@@ -136,7 +137,7 @@ class Watch:
         self.seen.append((title, text))
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @takes_model
 @click.option("--stage", type=_STAGE, default="graph", show_default=True)
 @click.option("--dot", is_flag=True, help="Print the graph in Graphviz's DOT format.")

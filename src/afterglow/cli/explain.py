@@ -16,6 +16,7 @@ from afterglow.cli.explain_partitions import explain_partitions
 from afterglow.cli.progress import StageClock
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.stages import Stages
 from afterglow.graph import Node
 from afterglow.instr import Copy, Stack, origins_of
@@ -33,7 +34,7 @@ MEASURED_SECONDS = 2.0
 """Time for measuring the candidate plans of all kernels together."""
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @takes_model
 @click.option(
     "--memory",

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from afterglow.cli.session import Session, general_options
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.options import CACHE_TYPES
 from afterglow.support.durations import duration
 from afterglow.support.errors import UsageError
@@ -73,7 +74,7 @@ def _takes_sampling(command: Any) -> Any:
     return command
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @click.argument("model")
 @click.option("--prompt", metavar="TEXT", help="What the text begins with.")
 @click.option(

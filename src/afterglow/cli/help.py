@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from afterglow.cli.verb_command import VerbCommand
 
-@click.command("help")
+
+@click.command("help", cls=VerbCommand)
 @click.argument("verb", required=False)
 @click.pass_context
 def help_command(context: click.Context, verb: str | None) -> int:

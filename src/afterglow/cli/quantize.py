@@ -19,6 +19,7 @@ from afterglow.cli.quality import QualityRequest, show_summary, takes_quality, w
 from afterglow.cli.report import duration
 from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.options import PRECISIONS
 from afterglow.driver.profiled import whole_graph
 from afterglow.driver.profiling import profile_with
@@ -34,7 +35,7 @@ TYPICAL = 0.999
 """The share of numbers whose magnitudes count as typical."""
 
 
-@click.command("quantize")
+@click.command("quantize", cls=VerbCommand)
 @takes_model
 @click.option(
     "--data",

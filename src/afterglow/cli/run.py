@@ -23,6 +23,7 @@ from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.results import Result, result_table
 from afterglow.cli.saved import load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.compile import compile_with
 from afterglow.report.agreement import relative_error
 from afterglow.report.compare.onnx_runtime import onnxruntime_outputs
@@ -65,7 +66,7 @@ class Outcome:
         }
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @takes_model
 @takes_inputs
 @click.option(

@@ -9,12 +9,13 @@ import click
 from afterglow.backends.backend import TargetInfo
 from afterglow.backends.registry import backend_factory, backend_names
 from afterglow.cli.session import Session, general_options
+from afterglow.cli.verb_command import VerbCommand
 from afterglow.support.errors import AfterglowError, UsageError, warn
 from afterglow.support.plugins import plugin_failures
 from afterglow.support.tables import table
 
 
-@click.command()
+@click.command(cls=VerbCommand)
 @general_options
 @click.pass_obj
 def targets(session: Session) -> int:

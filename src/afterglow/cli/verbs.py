@@ -21,6 +21,7 @@ class Verb(NamedTuple):
 
 VERBS = {
     "bench": Verb("bench", "bench", "Time a model, here and in other engines."),
+    "cache": Verb("cache", "cache", "Show what is cached on disk, and remove it."),
     "check": Verb("check", "check", "Describe a model and report whether it is supported."),
     "compare": Verb("compare", "compare", "Find the first layer that differs from a reference."),
     "compile": Verb(
@@ -33,6 +34,7 @@ VERBS = {
     ),
     "generate": Verb("generate", "generate", "Generate text with a language model."),
     "help": Verb("help", "help_command", "Show the help of the command, or of one of these."),
+    "info": Verb("info", "info", "Show what a file holds and needs, without running it."),
     "profile": Verb("profile", "profile_command", "Show where the time of a run goes."),
     "quantize": Verb("quantize", "quantize", "Profile the values of a model on samples."),
     "report": Verb("report_page", "report", "Write a page that shows all about a model."),

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from io import BufferedReader
@@ -41,6 +41,8 @@ KERNELS_LIMIT = 512 << 20
 """Bytes of object code that the cache holds at most."""
 MODELS_LIMIT = 4 << 30
 """Bytes of compiled models that the cache holds at most."""
+SMALL_LIMIT = 1 << 20
+"""Bytes of digests, of choices of kernels and of measured rates that the cache holds, of each."""
 LARGEST_MODEL = 1 << 30
 """A model whose constants are larger is not cached: it would evict all others."""
 LARGEST_SOURCE = 16 << 30
@@ -57,9 +59,9 @@ class CompileCache:
     def __init__(self, folder: Path) -> None:
         kernels, digests, winners, rates, self.models = (folder / part for part in CACHE_PARTS)
         self.kernels = DiskCache(kernels, KERNELS_LIMIT)
-        self.digests = DiskCache(digests, 1 << 20, warns=False)
-        self.winners = DiskCache(winners, 1 << 20)
-        self.rates = DiskCache(rates, 1 << 20)
+        self.digests = DiskCache(digests, SMALL_LIMIT, warns=False)
+        self.winners = DiskCache(winners, SMALL_LIMIT)
+        self.rates = DiskCache(rates, SMALL_LIMIT)
 
     def digest_of_file(self, path: Path) -> str:
         """The digest of a file's content; not read again while the file is as it was.
@@ -123,13 +125,14 @@ class CompileCache:
             os.utime(path)
         return saved.static
 
-    def put(self, key: str, compiled: Version) -> None:
-        """Store a version under a key, if it can be saved."""
+    def put(self, key: str, compiled: Version, made: Mapping[str, Any] | None = None) -> None:
+        """Store a version under a key, if it can be saved; `made` says what it was made from."""
         if compiled.compiled.memory.weight_bytes > LARGEST_MODEL:
             return
         try:
             make_private(self.models)
-            save_versions(self._path(key), compiled.signature, compiled, key=key, durable=False)
+            path = self._path(key)
+            save_versions(path, compiled.signature, compiled, key=key, made=made, durable=False)
             self._make_room()
         except (OSError, UnsupportedError):
             return

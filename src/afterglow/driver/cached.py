@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from afterglow.driver.cache import CompileCache, digest_of_bytes, is_cacheable, model_key
+from afterglow.driver.made import made_from
 from afterglow.driver.options import Options, model_title
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.bundle import Bundle, BundleRequest
@@ -68,6 +69,11 @@ class _UnreadSource(Specialiser):
     def compile_for(self, feed: Mapping[str, Any]) -> Any:
         """A version that can be run on such inputs."""
         return self.recipe.compile_for(feed)
+
+    def made_from(self) -> Mapping[str, Any]:
+        """The compiler, the model's file and the options, as a file says it."""
+        files = [] if isinstance(self.source, bytes) else [Path(self.source)]
+        return made_from(files, self.options)
 
     def title(self) -> str:
         """What the source is, and what the model was compiled for."""

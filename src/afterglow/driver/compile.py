@@ -15,6 +15,7 @@ from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.cache import CompileCache, is_cacheable, model_key
 from afterglow.driver.described import describe_options
 from afterglow.driver.dims import DimOptions, Dims
+from afterglow.driver.made import made_from
 from afterglow.driver.options import Options, check_bindings, model_title
 from afterglow.driver.partitioning import Partitioned, check_devices, compile_module
 from afterglow.driver.profiled import open_profiled
@@ -141,8 +142,12 @@ class Recipe(Specialiser):
                 raise
             raise out_of_memory("compile the model", error) from None
         if cache is not None and key is not None:
-            cache.put(key, version)
+            cache.put(key, version, made_from(self.source.files(), options, digests=False))
         return version
+
+    def made_from(self) -> Mapping[str, Any]:
+        """The compiler, the model's files and the options, as a file says it."""
+        return made_from(self.source.files(), self.last)
 
     def build_ahead(self, options: Options) -> Version | SegmentedVersion | None:
         """All that can be compiled before there is a call; None if that is nothing."""

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from afterglow.support.disk_cache import CACHE_PARTS, default_folder
+from afterglow.support.disk_cache import CACHE_PARTS, FOLDER_VARIABLES, default_folder
 from afterglow.support.errors import UsageError, warn
 from afterglow.support.private_folder import why_not_private
 from afterglow.support.sizes import parse_size
@@ -28,6 +28,16 @@ def max_memory_by_default() -> int | None:
     return parse_size(text) if text else None
 
 
+def usual_cache_folder() -> Path:
+    """Where the cache lies unless a caller says otherwise."""
+    return default_folder(os.environ)
+
+
+def cache_variables() -> dict[str, str | None]:
+    """The variables that say where that is; the first that is set counts."""
+    return {name: os.environ.get(name) for name in FOLDER_VARIABLES}
+
+
 def cache_folder(choice: Any) -> Path | None:
     """The folder of the cache: the one given, the usual one for True, none for False.
 
@@ -40,7 +50,7 @@ def cache_folder(choice: Any) -> Path | None:
             f"the cache cannot be {choice!r}",
             help="give a folder, True for the default one, or False",
         )
-    folder = default_folder(os.environ) if choice is True else Path(choice)
+    folder = usual_cache_folder() if choice is True else Path(choice)
     for path in (folder, *(folder / part for part in CACHE_PARTS)):
         reason = why_not_private(path)
         if reason is not None:

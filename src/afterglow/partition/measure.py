@@ -34,5 +34,5 @@ def measure_steps(
 def _profiled(backend: Profiling, program: Program, options: LoadOptions, runs: int) -> list[float]:
     states = full_states(interface_of(program))
     timed = backend.profile(program, sample_inputs(program), states, options, runs)
-    seconds = {step.place: step.seconds for step in timed}
+    seconds = {step.place: step.seconds for step in timed.steps}
     return [seconds.get(place, 0.0) for place in range(len(program.body))]

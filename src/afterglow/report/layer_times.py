@@ -54,5 +54,5 @@ def layer_times(source: Source, options: Options, feed: Mapping[str, Any]) -> La
     names = [placeholder.name for placeholder in module.main.inputs]
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     loading = LoadOptions(options.threads or 1)
-    steps = profile(backend, program, [arrays[name] for name in names], loading, REPEAT)
-    return LayerTimes(tuple((frozenset(step.origins), step.seconds) for step in steps))
+    timed = profile(backend, program, [arrays[name] for name in names], loading, REPEAT)
+    return LayerTimes(tuple((frozenset(step.origins), step.seconds) for step in timed.steps))

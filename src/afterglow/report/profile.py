@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from afterglow.backends.capabilities import Profiling, StepSeconds
+from afterglow.backends.capabilities import Profiling, StepSeconds, StepSpan
 from afterglow.graph import Origins
-from afterglow.instr import Instr, Program, interface_of, origins_of
+from afterglow.instr import Instr, OpInstr, Program, Stack, interface_of, origins_of
 from afterglow.instr.bind import bind_program
 from afterglow.ops.flops import step_bytes, step_flops
 from afterglow.runtime.device import LoadOptions
@@ -23,6 +23,8 @@ class StepTime:
 
     place: int
     kernel: str
+    plan: str
+    """The algorithm of the kernel; empty if it has no choice."""
     origins: Origins
     operands: tuple[str, ...]
     results: tuple[str, ...]
@@ -42,6 +44,28 @@ class StepTime:
         return self.bytes / self.seconds / 1e9 if self.seconds else 0.0
 
 
+@dataclass(frozen=True)
+class Profile:
+    """Where the time of a run goes: the instructions of the fastest profiled run."""
+
+    steps: tuple[StepTime, ...]
+    """In the program's order."""
+    run_seconds: float
+    """The fastest run as a whole, without a profile."""
+    spans: tuple[StepSpan, ...] = ()
+    """What each thread did, if the backend tells."""
+
+    @property
+    def seconds(self) -> float:
+        """The sum of all instructions."""
+        return sum(step.seconds for step in self.steps)
+
+    @property
+    def between_seconds(self) -> float:
+        """What the run takes besides: calls, and waiting for threads between kernels."""
+        return self.run_seconds - self.seconds
+
+
 def profile(
     backend: Profiling,
     program: Program,
@@ -49,8 +73,8 @@ def profile(
     options: LoadOptions,
     repeat: int = 20,
     states: Mapping[str, Array] | None = None,
-) -> list[StepTime]:
-    """Run a planned program some times, and time each instruction; in the program's order.
+) -> Profile:
+    """Run a planned program some times, and time each instruction.
 
     Types, operations and bytes are those at the extents of the inputs and of what states hold,
     by name, before each run.
@@ -60,7 +84,8 @@ def profile(
     timed = backend.profile(program, inputs, held, options, repeat)
     extents = ExtentReader.of(interface).read(inputs, held)
     bound = bind_program(program, extents)
-    return [_described(bound.body[step.place], step, extents) for step in timed]
+    steps = [_described(bound.body[step.place], step, extents) for step in timed.steps]
+    return Profile(tuple(steps), timed.run_seconds, timed.spans)
 
 
 def _described(instruction: Instr, step: StepSeconds, extents: Extents) -> StepTime:
@@ -70,6 +95,7 @@ def _described(instruction: Instr, step: StepSeconds, extents: Extents) -> StepT
     return StepTime(
         place=step.place,
         kernel=step.kernel,
+        plan=_algorithm(instruction),
         origins=origins_of(instruction),
         operands=tuple(str(type.bind(extents)) for type in ins),
         results=tuple(str(type.bind(extents)) for type in outs),
@@ -78,3 +104,8 @@ def _described(instruction: Instr, step: StepSeconds, extents: Extents) -> StepT
         bytes=step_bytes(instruction),
         on_host=step.on_host,
     )
+
+
+def _algorithm(instruction: Instr) -> str:
+    plan = instruction.plan if isinstance(instruction, (OpInstr, Stack)) else None
+    return "" if plan is None else plan.algorithm

@@ -47,7 +47,9 @@ def load_model(
     if path.suffix in LIBRARIES:
         return _load_bundle(path)
     saved = read_versions(path, find_device, options, resume=resume)
-    specialiser = _Saved(name or str(path), saved.signature, saved.versions, saved.resumer)
+    specialiser = _Saved(
+        name or str(path), saved.signature, saved.versions, saved.resumer, saved.made
+    )
     return CompiledModel(saved.signature, specialiser, saved.static, versions=saved.versions)
 
 
@@ -114,11 +116,17 @@ class _Saved(Specialiser):
         signature: Signature,
         versions: AnyVersions,
         resumer: Resumer | None = None,
+        made: Mapping[str, Any] | None = None,
     ) -> None:
         self.path = path
         self.signature = signature
         self.versions = versions
         self.resumer = resumer
+        self.made = made or {}
+
+    def made_from(self) -> Mapping[str, Any]:
+        """What the file says."""
+        return self.made
 
     def compile_for(self, feed: Mapping[str, Any]) -> Version:
         """Refuse: there is nothing to compile."""

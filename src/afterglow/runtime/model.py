@@ -153,11 +153,14 @@ class CompiledModel:
         with writing(path):
             if not force:
                 check_replaceable(path)
-            save_versions(path, self._signature, self._static or self._versions, source)
+            made = self._specialiser.made_from()
+            versions = self._static or self._versions
+            save_versions(path, self._signature, versions, source, made=made)
 
     def saved_bytes(self) -> bytes:
         """The bytes of the file that `save` writes."""
-        return saved_bytes(self._signature, self._static or self._versions, self._source_left())
+        versions, made = self._static or self._versions, self._specialiser.made_from()
+        return saved_bytes(self._signature, versions, self._source_left(), made=made)
 
     def _source_left(self) -> SourceLeft | None:
         """The rest of the source that a saved model compiles as it runs, if any."""

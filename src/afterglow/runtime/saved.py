@@ -8,8 +8,8 @@ to compile it with.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -47,22 +47,28 @@ def save_versions(
     source: SourceLeft | None = None,
     *,
     key: str | None = None,
+    made: Mapping[str, Any] | None = None,
     durable: bool = True,
 ) -> None:
     """Save what is compiled of a model: its only version, or several for different shapes.
 
     `source` is what is needed to compile the rest of it. `key` says what the file is, for readers
-    that expect something. A file that is not durable may be lost with the power.
+    that expect something; `made` says what it was made from, for people. A file that is not durable
+    may be lost with the power.
     """
-    metadata, sections = _content(signature, versions, source, key)
+    metadata, sections = _content(signature, versions, source, key, made)
     write_container(Path(path), metadata, sections, durable=durable)
 
 
 def saved_bytes(
-    signature: Signature, versions: Version | AnyVersions, source: SourceLeft | None = None
+    signature: Signature,
+    versions: Version | AnyVersions,
+    source: SourceLeft | None = None,
+    *,
+    made: Mapping[str, Any] | None = None,
 ) -> bytes:
     """The bytes of the file that `save_versions` writes."""
-    return b"".join(container_parts(*_content(signature, versions, source)))
+    return b"".join(container_parts(*_content(signature, versions, source, made=made)))
 
 
 def _content(
@@ -70,6 +76,7 @@ def _content(
     versions: Version | AnyVersions,
     source: SourceLeft | None,
     key: str | None = None,
+    made: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], dict[str, bytes | memoryview]]:
     """Metadata and sections of a file."""
     writer = VersionWriter()
@@ -77,6 +84,7 @@ def _content(
         "kind": KIND,
         "layout": LAYOUT,
         "key": key,
+        "made": made,
         "signature": _describe_signature(signature),
         "is_static": isinstance(versions, Version),
         **_described(writer, versions),
@@ -115,6 +123,8 @@ class SavedModel:
     versions: AnyVersions
     resumer: Resumer | None = None
     """What compiles the rest, if some of it is compiled as it runs."""
+    made: Mapping[str, Any] = field(default_factory=dict)
+    """What it was made from."""
 
 
 def read_versions(
@@ -138,10 +148,12 @@ def read_versions(
     reader = VersionReader(container, find_device, options, resumer)
     signature = _restore_signature(metadata["signature"])
     versions: AnyVersions = Versions()
+    made = metadata.get("made") or {}
     if metadata["is_static"]:
-        return SavedModel(signature, reader.whole(metadata["versions"][0]), versions)
+        static = reader.whole(metadata["versions"][0])
+        return SavedModel(signature, static, versions, made=made)
     reader.fill(versions, metadata)
-    return SavedModel(signature, None, versions, resumer)
+    return SavedModel(signature, None, versions, resumer, made)
 
 
 def _check_kind(container: Container, key: str | None) -> None:

@@ -95,6 +95,10 @@ class Specialiser:
         """What it compiles, and for what: for people."""
         return ""
 
+    def made_from(self) -> Mapping[str, Any]:
+        """The compiler, the model's files and the options, as a file says it."""
+        return {}
+
     def stage(self, name: str) -> str:
         """The text of a stage of the compiler."""
         raise NotImplementedError

@@ -195,14 +195,27 @@ def read_container(path: Path) -> Container:
         raise
 
 
+def read_metadata(path: Path) -> dict[str, Any]:
+    """The metadata of a file that `write_container` saved; its sections are not looked at."""
+    with open_regular(path) as file:
+        table, _ = _read_table(path, file)
+    found: dict[str, Any] = table["metadata"]
+    return found
+
+
 def _read(path: Path, file: BinaryIO) -> Container:
+    container = Container(path, file, *_read_table(path, file))
+    container.verify()
+    return container
+
+
+def _read_table(path: Path, file: BinaryIO) -> tuple[dict[str, Any], int]:
+    """The table, and where the sections begin."""
     table_size, table_checksum = _check_prelude(path, file.read(_TABLE_AT), _size(file))
     table = file.read(table_size)
     if zlib.crc32(table) != table_checksum:
         raise _damaged(path, "the table of sections was changed: its checksum is off")
-    container = Container(path, file, json.loads(table), _round_up(_TABLE_AT + table_size))
-    container.verify()
-    return container
+    return json.loads(table), _round_up(_TABLE_AT + table_size)
 
 
 def _size(file: BinaryIO) -> int:

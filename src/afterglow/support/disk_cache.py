@@ -33,6 +33,10 @@ _ABANDONED_AFTER = 3600.0
 """Seconds after which an unfinished file is considered abandoned."""
 
 
+FOLDER_VARIABLES = ("AFTERGLOW_CACHE", "XDG_CACHE_HOME", "HOME")
+"""The variables of the environment that say where the cache lies; the first that is set counts."""
+
+
 def default_folder(environ: Mapping[str, str]) -> Path:
     """Where the cache lies unless the user says otherwise, by the variables of the environment."""
     if environ.get("AFTERGLOW_CACHE"):

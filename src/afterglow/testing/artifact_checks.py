@@ -105,7 +105,9 @@ class ArtifactChecks(Checks):
         backend = self.made_backend()
         if not isinstance(backend, Profiling):
             pytest.skip("the backend profiles nothing")
-        steps = backend.profile(self._planned(), [_x()], {}, LoadOptions(), 1)
+        profile = backend.profile(self._planned(), [_x()], {}, LoadOptions(), 1)
+        assert profile.run_seconds > 0
+        steps = profile.steps
         assert steps
         assert all(step.seconds >= 0 for step in steps)
         places = [step.place for step in steps]

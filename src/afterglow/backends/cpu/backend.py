@@ -11,7 +11,7 @@ from afterglow.backends.capabilities import (
     BundleExtent,
     Choice,
     PlanProgram,
-    StepSeconds,
+    ProgramProfile,
     WritableBundle,
 )
 from afterglow.backends.cpu.codegen.build import build
@@ -22,6 +22,7 @@ from afterglow.backends.cpu.target import HOST, HOST_WITHOUT_TILES, NAMED, Targe
 from afterglow.backends.cpu.tools import tuning
 from afterglow.backends.cpu.tools.listing import assembly_text, llvm_text
 from afterglow.backends.cpu.tools.profile import profile
+from afterglow.backends.cpu.tools.recorded import RecordingExecutable
 from afterglow.backends.cpu.tools.verify import VerifyingExecutable
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
@@ -29,6 +30,7 @@ from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.bundle import BundleRequest
 from afterglow.runtime.device import LoadOptions
+from afterglow.runtime.native.executable import NativeExecutable
 from afterglow.runtime.native.program import NativeProgram
 from afterglow.runtime.native.stored import DEVICE, to_artifact
 from afterglow.transforms.widen_floats import WidenFloats
@@ -67,9 +69,17 @@ class Cpu:
         """Machine code of a planned program."""
         return to_artifact(self._build(program), program.planned)
 
-    def _build(self, program: Program, *, apart: bool = False) -> NativeProgram:
-        unchecked = self.policy.unchecked
-        return build(program, self.target, self.compiled, apart=apart, unchecked=unchecked)
+    def _build(
+        self, program: Program, *, apart: bool = False, by_instruction: bool = False
+    ) -> NativeProgram:
+        return build(
+            program,
+            self.target,
+            self.compiled,
+            apart=apart,
+            by_instruction=by_instruction,
+            unchecked=self.policy.unchecked,
+        )
 
     def verifying(self, program: Program, options: LoadOptions) -> VerifyingExecutable:
         """Machine code in which every instruction is compared with its definition as it runs."""
@@ -92,9 +102,12 @@ class Cpu:
         states: Mapping[str, HostBuffer],
         options: LoadOptions,
         repeat: int,
-    ) -> list[StepSeconds]:
-        """Time each instruction by itself."""
-        return profile(self._build(program, apart=True), program, inputs, states, options, repeat)
+    ) -> ProgramProfile:
+        """Time each instruction."""
+        stepwise = self._build(program, by_instruction=True)
+        recorded = RecordingExecutable(stepwise, options.threads)
+        whole = NativeExecutable(self._build(program), options.threads)
+        return profile(recorded, whole, program, inputs, states, repeat)
 
     def choices(self, program: Program) -> list[Choice]:
         """Every kernel of a program that has an anchor, with its plans."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from afterglow.backends.backend import Settings
-from afterglow.backends.capabilities import StepSeconds
+from afterglow.backends.capabilities import ProgramProfile
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.build import compile_kernels
 from afterglow.backends.opencl.codegen import (
@@ -88,7 +88,7 @@ class OpenCl:
         states: Mapping[str, HostBuffer],
         options: LoadOptions,
         repeat: int,
-    ) -> list[StepSeconds]:
+    ) -> ProgramProfile:
         """Time each kernel by itself, as the device counts."""
         return profile(self._loaded(program), program, inputs, states, repeat)
 

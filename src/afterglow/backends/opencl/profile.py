@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 
-import numpy as np
-
-from afterglow.backends.capabilities import StepSeconds
+from afterglow.backends.capabilities import ProgramProfile, StepSeconds
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.executable import OpenClExecutable
 from afterglow.backends.opencl.memory import OpenClBuffer
@@ -21,17 +20,22 @@ def profile(
     inputs: Sequence[Array],
     states: Mapping[str, HostBuffer],
     repeat: int,
-) -> list[StepSeconds]:
-    """Run a program some times; its instructions in order, with the seconds of the best run."""
+) -> ProgramProfile:
+    """Run a program some times, each kernel timed, in turns with runs as a whole."""
     held = {name: OpenClBuffer(state.type, state.array) for name, state in states.items()}
-    runs = [executable.time_steps(inputs, held) for _ in range(repeat)]
+    runs, wholes = [], []
+    for _ in range(repeat):
+        started = perf_counter()
+        executable.run(inputs, held)
+        wholes.append(perf_counter() - started)
+        runs.append(executable.time_steps(inputs, held))
     parts = executable.artifact.manifest["parts"]
     found = []
-    for part, name, seconds in zip(parts, executable.steps(), np.min(runs, axis=0), strict=True):
+    for part, name, seconds in zip(parts, executable.steps(), min(runs, key=sum), strict=True):
         place = part["host"] if name.on_host else part["place"]
         anchor = _main_op(program.body[place])
-        found.append(StepSeconds(place, name.kernel, anchor, float(seconds), name.on_host))
-    return found
+        found.append(StepSeconds(place, name.kernel, anchor, seconds, name.on_host))
+    return ProgramProfile(tuple(found), (), min(wholes))
 
 
 def _main_op(step: Instr) -> OpInstr | None:

@@ -25,6 +25,8 @@ ROUNDS = 5
 """Number of turns of each engine."""
 TIMEOUT = 600.0
 """Seconds that an engine may take to compile or load a model."""
+CONCURRENT = ("onnxruntime", "openvino")
+"""Other engines whose models several threads may call at once."""
 SLOW_CALL = 10.0
 """If the first call takes more seconds than this, there is only one more."""
 
@@ -55,6 +57,10 @@ class BenchPlan:
     """Bounds of dimensions that Afterglow's program is for, by name."""
     peer_model: str = ""
     """The model as other engines read it, if that is another file."""
+    warmup: float = 0.0
+    """Seconds that each engine runs before it is timed."""
+    clients: int = 1
+    """Threads that call each engine at the same time."""
     kept: tuple[str, ...] = ()
     """Outputs that Afterglow keeps as state: other engines' are not compared."""
 
@@ -81,6 +87,9 @@ def _load(runs: Sequence[_Run], progress: Progress) -> None:
 
 
 def _take_turns(runs: Sequence[_Run], plan: BenchPlan, progress: Progress) -> None:
+    for run in runs if plan.warmup else ():
+        progress(f"{run.measured.engine}: warm up")
+        run.attempt(partial(run.warm_up, plan.warmup))
     for number in range(ROUNDS):
         for run in runs:
             progress(f"{run.measured.engine}: turn {number + 1} of {ROUNDS}")
@@ -117,7 +126,9 @@ class _Run:
     """One engine running the model: its process, and the measurement so far."""
 
     def __init__(self, name: str, plan: BenchPlan, folder: Path) -> None:
-        self.measured = Measurement(name, plan.threads)
+        self.measured = Measurement(name, plan.threads, clients=plan.clients)
+        if plan.clients > 1 and name not in (OURS, *CONCURRENT):
+            self.measured.problem = "it is not timed with several clients"
         self.results: list[Array] | None = None
         self._python = plan.python if name == OURS else plan.peer_python
         self._folder = (plan.keep or folder).absolute() / name
@@ -173,13 +184,23 @@ class _Run:
 
     def turn(self, seconds: float) -> None:
         """Time the engine for one turn, unless its slow calls have used up all turns already."""
-        assert self._process is not None
         is_slow = (self.measured.first_seconds or 0.0) > SLOW_CALL
         if sum(self.measured.times) > (0.0 if is_slow else 2 * self._seconds):
             return
-        answer = self._process.ask({"seconds": seconds, "warm": not is_slow}, TIMEOUT)
+        answer = self._asked(seconds, warm=not is_slow)
         self.measured.times += answer["times"]
+        self.measured.turns.append(answer["times"])
+        self.measured.busy_seconds += answer["busy_seconds"]
         self.measured.peak_bytes = answer["peak_bytes"]
+
+    def warm_up(self, seconds: float) -> None:
+        """Run for a while without counting it."""
+        self._asked(seconds, warm=False)
+
+    def _asked(self, seconds: float, *, warm: bool) -> dict[str, Any]:
+        assert self._process is not None
+        asked = {"seconds": seconds, "warm": warm, "clients": self.measured.clients}
+        return self._process.ask(asked, TIMEOUT)
 
     def close(self) -> None:
         """Terminate the process."""

@@ -34,6 +34,12 @@ class Measurement:
     """Relative error of the outputs, with the first other engine as the reference."""
     problem: str = ""
     help: str = ""
+    turns: list[list[float]] = field(default_factory=list)
+    """The times by turns, between which other engines ran."""
+    clients: int = 1
+    """Threads that called it at the same time."""
+    busy_seconds: float = 0.0
+    """Time in which the calls were made."""
 
     @property
     def best(self) -> float | None:
@@ -46,6 +52,15 @@ class Measurement:
         parts = (self.import_seconds, self.load_seconds, self.first_seconds)
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
+
+    @property
+    def mean(self) -> float | None:
+        """The mean seconds of a call."""
+        return float(np.mean(self.times)) if self.times else None
+
+    def throughput(self, items: int = 1) -> float | None:
+        """Calls per second of all clients together, times the items of a call."""
+        return items * len(self.times) / self.busy_seconds if self.busy_seconds else None
 
     def percentile(self, percent: float) -> float | None:
         """The given percentile of the seconds per call."""
@@ -70,6 +85,9 @@ class Measurement:
             "first_seconds": self.first_seconds,
             "calls": len(self.times),
             "min_seconds": self.best,
+            "mean_seconds": self.mean,
+            "clients": self.clients,
+            "calls_per_second": self.throughput(),
             "p50_seconds": self.percentile(50),
             "p90_seconds": self.percentile(90),
             "p99_seconds": self.percentile(99),

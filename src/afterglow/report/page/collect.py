@@ -218,7 +218,9 @@ class _Collector:
         timing = _Timing(run=_measured(stages, program, inputs, states, self.threads))
         if isinstance(stages.backend, Profiling):
             loading = LoadOptions(self.threads)
-            timing.steps = profile(stages.backend, program, inputs, loading, self.repeat, kept)
+            timing.steps = profile(
+                stages.backend, program, inputs, loading, self.repeat, kept
+            ).steps
             self._tell("roofline")
             device = LogicalDevice(
                 self.options.backend, self.options.backend, self.options.target, self.threads

@@ -38,6 +38,6 @@ def collect_saved(
     run = measure_runs(lambda: compiled.run(inputs), threads)
     report.facts += time_facts(run, None)
     if isinstance(compiled.executable, TimesSteps):
-        steps = profile_saved(compiled, inputs, repeat)
+        steps = profile_saved(compiled, inputs, repeat).steps
         report.sections["times"] = times_data(steps, saved_shares(steps), run)
     return report

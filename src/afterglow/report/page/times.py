@@ -92,8 +92,7 @@ def shares_of(program: Program, steps: Sequence[StepTime]) -> list[dict[str, flo
 
 def saved_shares(steps: Sequence[StepTime]) -> list[dict[str, float]]:
     """The same for a compiled model, whose steps only say which nodes they come from."""
-    named = [step.origin.split(", ") for step in steps]
-    return [{name: 1 / len(names) for name in names} for names in named]
+    return [{name: 1 / len(step.origins) for name in step.origins} for step in steps]
 
 
 def roofline_data(rates: Rates, threads: int) -> dict[str, Any]:

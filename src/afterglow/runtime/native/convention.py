@@ -29,6 +29,12 @@ MOST_SHARES = 16
 CHUNKS_OF_SHARE = 8
 """Chunks of a share at most: so many that a slow core does not keep the others waiting."""
 
+BEGUN, SHARE_DONE, DONE = range(3)
+"""Fields of an entry in the log of a thread, of each step: times in nanoseconds."""
+LOG_ENTRY_BYTES = 24
+LOG_HEAD_BYTES = 64
+"""What lies in front of the entries of a log."""
+
 RUN = "afterglow_run"
 """`run(main, bases, scratch, scratch_bytes, counters, steps, threads)`, by as many as are free."""
 RUN_ALONE = "afterglow_run_alone"

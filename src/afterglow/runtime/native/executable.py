@@ -30,7 +30,7 @@ from afterglow.runtime.native.machine import check_runs_here, usable_cores
 from afterglow.runtime.native.memory import aligned_bytes, empty_bytes
 from afterglow.runtime.native.outputs import OutputArrays
 from afterglow.runtime.native.perf import write_perf_map
-from afterglow.runtime.native.pool import process_pool
+from afterglow.runtime.native.pool import Pool, process_pool
 from afterglow.runtime.native.program import (
     Host,
     HostRun,
@@ -229,12 +229,16 @@ class NativeExecutable(HostExecutable):
             known = self._shared[key] = part.is_shared_at(context.known)
         return known
 
+    def _pool(self) -> Pool:
+        """The threads that share its steps."""
+        return process_pool(lambda: self.native.pool)
+
     def _run_native(self, part: Native, context: Context) -> None:
         main = self._mains[part.main]
         if self.threads == 1 or not self._is_shared(part, context):
             self._run_alone(main, context.bases_address, context.scratch)
             return
-        process_pool(lambda: self.native.pool).run(
+        self._pool().run(
             main,
             context.bases_address,
             context.scratch,

@@ -88,6 +88,18 @@ def check_runs_here(needs: Needs) -> None:
         )
 
 
+def unlisted_features(needs: Needs) -> list[str]:
+    """What code needs and the system does not list for this machine; nothing if it runs here.
+
+    Unlike `check_runs_here` it asks nobody else: a feature that the system has no name for counts.
+    """
+    own = own_architecture()
+    if own is not None and own != needs.architecture:
+        return [f"the architecture {needs.architecture}"]
+    listed = listed_features()
+    return [name for name in needs.features if _plain(_LINUX_NAMES.get(name, name)) not in listed]
+
+
 @cache
 def allows_tiles() -> bool:
     """Whether this process may use the registers of AMX: on Linux, it has to ask for them once."""
@@ -111,12 +123,10 @@ def own_architecture() -> str | None:
 
 
 def _missing(needs: Needs) -> list[str]:
-    own = own_architecture()
-    if own is not None and own != needs.architecture:
-        return [f"the architecture {needs.architecture}"]
-    listed = listed_features()
-    unlisted = {n for n in needs.features if _plain(_LINUX_NAMES.get(n, n)) not in listed}
-    return sorted(unlisted - _llvm_features()) if unlisted else []
+    unlisted = unlisted_features(needs)
+    if not unlisted or not {*unlisted} <= {*needs.features}:
+        return unlisted
+    return sorted({*unlisted} - _llvm_features())
 
 
 @cache

@@ -28,13 +28,14 @@ class Native:
     """A part of a program that runs as machine code: its main function, steps, and FLOPs.
 
     The FLOPs depend on the extents of the run if the program is for a range. `instructions` are the
-    places in the program's body of what it does.
+    places in the program's body of what it does, `step_places` that of the first of each step.
     """
 
     main: str
     steps: int
     work: float
     instructions: tuple[int, ...] = ()
+    step_places: tuple[int, ...] = ()
 
     @property
     def is_shared(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from afterglow.backends.cpu.codegen.calls import Segment, group_calls, work_of_calls
+from afterglow.backends.cpu.codegen.calls import Segment, work_of_calls
 from afterglow.backends.cpu.codegen.generate import Generated, generate
 from afterglow.backends.cpu.codegen.pool import pool_image
 from afterglow.backends.cpu.codegen.step_names import step_names
@@ -25,14 +25,19 @@ def build(
     compiled: Compile = compile_module,
     *,
     apart: bool = False,
+    by_instruction: bool = False,
     unchecked: bool = False,
 ) -> NativeProgram:
-    """Compile a planned program; `apart`, each instruction has a main function of its own."""
+    """Compile a planned program.
+
+    `apart`, each instruction has a main function of its own; `by_instruction`, steps of its own.
+    """
     with _Compiling(target, compiled) as compiling:
         generated = generate(
             program,
             target,
             apart=apart,
+            by_instruction=by_instruction,
             unchecked=unchecked,
             interruptible=True,
             written=compiling.begin,
@@ -102,9 +107,9 @@ def _parts(generated: Generated) -> tuple[Native | Host, ...]:
         if isinstance(part, Segment):
             number = sum(isinstance(earlier, Native) for earlier in parts)
             work = work_of_calls(part.calls)
-            steps = len(group_calls(part.calls))
             done = tuple(dict.fromkeys(places[origin] for origin in part.origins))
-            parts.append(Native(f"main_{number}", steps, work, done))
+            steps = tuple(places[first] for first in part.instruction_of_steps())
+            parts.append(Native(f"main_{number}", len(steps), work, done, steps))
         else:
             parts.append(Host(places[part]))
     return tuple(parts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
@@ -81,6 +81,20 @@ class Segment:
 
     calls: list[Call] = field(default_factory=list)
     origins: list[Instr] = field(default_factory=list)
+    by_instruction: bool = False
+    """Whether each step belongs to one instruction."""
+
+    def steps(self) -> list[list[Call]]:
+        """Calls that are too small to be shared run in a row, as one step; the others alone."""
+        if not self.by_instruction:
+            return group_calls(self.calls)
+        numbered = groupby(zip(self.origins, self.calls, strict=True), key=lambda pair: pair[0])
+        return [step for _, own in numbered for step in group_calls([call for _, call in own])]
+
+    def instruction_of_steps(self) -> list[Instr]:
+        """The first instruction of each step."""
+        ends = accumulate(map(len, self.steps()))
+        return [self.origins[first] for first in (0, *ends)[:-1]]
 
 
 def scratch_of(calls: Iterable[Call]) -> int:

@@ -16,7 +16,6 @@ from afterglow.backends.cpu.codegen.calls import (
     Place,
     Segment,
     bases_in,
-    group_calls,
     know_dims,
     scratch_of,
     step_key,
@@ -119,6 +118,7 @@ def generate(
     target: Target,
     *,
     apart: bool = False,
+    by_instruction: bool = False,
     constants: Constants | None = None,
     unchecked: bool = False,
     interruptible: bool = False,
@@ -126,7 +126,8 @@ def generate(
 ) -> Generated:
     """Write all code of a program whose kernels are planned for the target.
 
-    `apart`, each instruction is a segment of its own. Programs that are given the same constants
+    `apart`, each instruction is a segment of its own; `by_instruction`, each has steps of its own,
+    which otherwise may do several small ones. Programs that are given the same constants
     share them. Indices out of range raise alarms unless they are `unchecked`. Loops that are
     `interruptible` look at a cell that the buffer table ends with. Each kernel's module is given to
     `written` as soon as it is.
@@ -149,7 +150,7 @@ def generate(
         if apart and calls:
             generated.parts.append(Segment())
         for call in calls:
-            segment = _open_segment(generated.parts)
+            segment = _open_segment(generated.parts, by_instruction)
             segment.calls.append(call)
             segment.origins.append(instruction)
     generated.loops, generated.may_run_long = writer.control.modules, writer.control.may_run_long
@@ -288,10 +289,10 @@ def _read_by_host(instruction: Instr) -> Iterator[Buffer]:
             yield root
 
 
-def _open_segment(parts: list[Segment | Instr]) -> Segment:
+def _open_segment(parts: list[Segment | Instr], by_instruction: bool) -> Segment:
     """The segment that is being written: the last part, or a new one."""
     if not parts or not isinstance(parts[-1], Segment):
-        parts.append(Segment())
+        parts.append(Segment(by_instruction=by_instruction))
     last = parts[-1]
     assert isinstance(last, Segment)
     return last
@@ -327,7 +328,7 @@ def _write_main(generated: Generated, dims: Sequence[str]) -> Module:
     module = Module(generated.target)
     written: dict[Hashable, FunctionSymbol] = {}
     for number, segment in enumerate(generated.segments):
-        steps = {step_key(calls): calls for calls in group_calls(segment.calls)}
+        steps = {step_key(calls): calls for calls in segment.steps()}
         for key, calls in steps.items():
             if key not in written:
                 written[key] = write_step(module, f"step_{len(written)}", calls, dims)
@@ -336,7 +337,7 @@ def _write_main(generated: Generated, dims: Sequence[str]) -> Module:
             know_dims(e, bases_in(e, bases), dims)
             parallel_for = e.load_pointer(team, 0, u8)
             divisions = {key: write_division(e, calls) for key, calls in steps.items()}
-            for key in map(step_key, group_calls(segment.calls)):
+            for key in map(step_key, segment.steps()):
                 step = e.address_of(written[key], u8)
                 e.run_at(parallel_for, team, step, bases, *divisions[key])
     return module

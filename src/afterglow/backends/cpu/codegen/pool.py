@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from afterglow.backends.cpu.link import link
 from afterglow.backends.cpu.llvm.compile import Compile, compile_module
 from afterglow.backends.cpu.llvm.emitter import Module
@@ -17,16 +19,25 @@ def link_pool(module: Module, compiled: Compile = compile_module) -> Image:
     return link([compiled(module, module.target)], module.exports, IMPORTS)
 
 
-def pool_image(target: Target, compiled: Compile = compile_module) -> Image:
+def pool_image(
+    target: Target, compiled: Compile = compile_module, *, recording: bool = False
+) -> Image:
     """The code of a target's pool, made once in a process."""
-    if target not in _IMAGES:
-        _IMAGES[target] = link_pool(pool_module(target), compiled)
-    return _IMAGES[target]
+    key = target, recording
+    if key not in _IMAGES:
+        _IMAGES[key] = link_pool(pool_module(target, recording=recording), compiled)
+    return _IMAGES[key]
 
 
-_IMAGES: dict[Target, Image] = {}
+_IMAGES: dict[tuple[Target, bool], Image] = {}
 
 
 def shared_pool() -> Pool:
     """The one pool of this process; its code is made if no model has brought it."""
     return process_pool(lambda: pool_image(Target.host()))
+
+
+@cache
+def recording_pool() -> Pool:
+    """A pool of this process whose threads log their steps."""
+    return Pool(pool_image(Target.host(), recording=True))

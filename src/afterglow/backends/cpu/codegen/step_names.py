@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afterglow.backends.cpu.codegen.calls import Call, Segment, group_calls
+from afterglow.backends.cpu.codegen.calls import Call, Segment
 from afterglow.instr import Instr, origins_of
 
 _LONGEST = 120
@@ -16,7 +16,7 @@ def step_names(segments: Sequence[Segment]) -> list[str]:
     names = []
     for segment in segments:
         origins = iter(segment.origins)
-        for calls in group_calls(segment.calls):
+        for calls in segment.steps():
             names.append(_step_name(calls, [next(origins) for _ in calls]))
     return names
 

@@ -18,31 +18,37 @@ from afterglow.runtime.native.convention import RUN, RUN_ALONE
 from afterglow.types.dtype import boolean, i8, i32
 
 
-def pool_module(target: Target, system: ThreadSystem | None = None) -> Module:
-    """The pool's code; where no system with threads is known, every run is alone."""
+def pool_module(
+    target: Target, system: ThreadSystem | None = None, *, recording: bool = False
+) -> Module:
+    """The pool's code; where no system with threads is known, every run is alone.
+
+    The threads of a pool that is `recording` keep logs, in front of their scratch memory.
+    """
     module = Module(target)
     system = system or ThreadSystem.of(target)
-    write_run_alone(module)
+    write_run_alone(module, system if recording else None)
     with module.function(RUN) as e:
-        _write_run(e, system)
+        _write_run(e, system, recording)
     return module
 
 
-def write_run_alone(module: Module) -> FunctionSymbol:
+def write_run_alone(module: Module, recording: ThreadSystem | None = None) -> FunctionSymbol:
     """Write `afterglow_run_alone`, which needs nothing of the pool: a model may have its own."""
     with module.function(RUN_ALONE) as e:
-        run_alone(e, e.pointer("main", i8), e.pointer("bases", i8), e.pointer("scratch", i8))
+        main, bases, scratch = (e.pointer(name, i8) for name in ("main", "bases", "scratch"))
+        run_alone(e, main, bases, scratch, recording)
     return e.function
 
 
-def _write_run(e: Emitter, system: ThreadSystem | None) -> None:
+def _write_run(e: Emitter, system: ThreadSystem | None, recording: bool) -> None:
     main, bases, scratch = (e.pointer(name, i8) for name in ("main", "bases", "scratch"))
     size, counters = e.count("scratch_bytes"), e.pointer("counters", i8)
     steps, threads = e.count("steps"), e.count("threads")
     if system is None:
         run_alone(e, main, bases, scratch)
         return
-    workers = Workers(e, system)
+    workers = Workers(e, system, recording=recording)
     held = e.branch(
         (threads > 1) & (steps > 0), lambda: [workers.hold()], lambda: [e.constant(boolean, 0)]
     )[0]
@@ -53,7 +59,7 @@ def _write_run(e: Emitter, system: ThreadSystem | None) -> None:
         return []
 
     def alone() -> list[Value]:
-        run_alone(e, main, bases, scratch)
+        run_alone(e, main, bases, scratch, system if recording else None)
         return []
 
     e.branch(held, together, alone)

@@ -27,6 +27,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     remainder,
     smaller,
 )
+from afterglow.backends.cpu.threads.log import StepLog
 from afterglow.backends.cpu.threads.system import ThreadSystem
 from afterglow.backends.cpu.threads.waiting import YIELDS, count_up, wait_for, wake_sleepers
 from afterglow.runtime.native.convention import CHUNKS_OF_SHARE, COUNTER_BYTES, MOST_SHARES
@@ -47,9 +48,15 @@ def _counted(shares: Value) -> Value:
     return (shares + 1) * COUNTER_BYTES
 
 
-def run_alone(e: Emitter, main: Pointer, bases: Pointer, scratch: Pointer) -> None:
-    """Run a model's main on this thread only."""
-    e.run_at(main, bases, _new_team(e, alone_function(e.module), scratch))
+def run_alone(
+    e: Emitter,
+    main: Pointer,
+    bases: Pointer,
+    scratch: Pointer,
+    recording: ThreadSystem | None = None,
+) -> None:
+    """Run a model's main on this thread only; with the clock of a system, steps are logged."""
+    e.run_at(main, bases, _new_team(e, alone_function(e.module, recording), scratch))
 
 
 def run_as_member(
@@ -61,9 +68,11 @@ def run_as_member(
     counters: Pointer,
     place: Value,
     threads: Value,
+    *,
+    recording: bool = False,
 ) -> None:
     """Run a model's main as one of several threads that share the counters of its steps."""
-    function = e.module.helper("pool_member", lambda inner: _write_member(inner, system))
+    function = e.module.helper("pool_member", lambda inner: _write_member(inner, system, recording))
     team = _new_team(e, function, scratch)
     shares = smaller(threads, MOST_SHARES)
     e.store_pointer(team, _COUNTERS, counters)
@@ -72,9 +81,9 @@ def run_as_member(
     e.run_at(main, bases, team)
 
 
-def alone_function(module: Module) -> FunctionSymbol:
+def alone_function(module: Module, recording: ThreadSystem | None = None) -> FunctionSymbol:
     """The parallel_for of one thread."""
-    return module.helper("pool_alone", _write_alone)
+    return module.helper("pool_alone", lambda e: _write_alone(e, recording))
 
 
 def _new_team(e: Emitter, function: FunctionSymbol, scratch: Pointer) -> Pointer:
@@ -89,15 +98,22 @@ def _parameters(e: Emitter) -> tuple[Pointer, Pointer, Pointer, Value, Value]:
     return team, step, e.pointer("bases", i8), e.count("units"), e.count("chunks")
 
 
-def _write_alone(e: Emitter) -> None:
+def _write_alone(e: Emitter, recording: ThreadSystem | None) -> None:
     team, step, bases, units, _ = _parameters(e)
-    e.run_at(step, bases, e.load_pointer(team, _SCRATCH, i8), e.index(0), units)
+    scratch = e.load_pointer(team, _SCRATCH, i8)
+    log = None if recording is None else StepLog(e, recording, scratch)
+    e.run_at(step, bases, scratch if log is None else log.scratch, e.index(0), units)
+    if log is not None:
+        log.share_done()
+        log.done()
 
 
-def _write_member(e: Emitter, system: ThreadSystem) -> None:
+def _write_member(e: Emitter, system: ThreadSystem, recording: bool) -> None:
     """Take chunks until none is left, then wait for those that others took."""
     team, step, bases, units, chunks = _parameters(e)
     scratch = e.load_pointer(team, _SCRATCH, i8)
+    log = StepLog(e, system, scratch) if recording else None
+    scratch = scratch if log is None else log.scratch
     counters = e.load_pointer(team, _COUNTERS, i8)
     place, shares = team.load(_PLACE), team.load(_SHARES)
     chunks = smaller(chunks, shares * CHUNKS_OF_SHARE)
@@ -124,7 +140,11 @@ def _write_member(e: Emitter, system: ThreadSystem) -> None:
 
     mine = e.fold(shares, [e.constant(i32, 0)], do_chunks)[0]
     total, done = convert(chunks, i32), counters.cast(i32)
+    if log is not None:
+        log.share_done()
     # All of them at once: threads that write a line in turn wait for it each time.
     with e.when(mine > 0), e.when(equal(count_up(done, mine), total)):
         wake_sleepers(e, system, done, e.constant(i32, _EVERYBODY))
     wait_for(e, system, done, total, yields=YIELDS)
+    if log is not None:
+        log.done()

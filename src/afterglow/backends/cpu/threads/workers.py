@@ -40,9 +40,10 @@ _MAIN, _BASES, _SCRATCH, _SCRATCH_BYTES, _COUNTERS, _THREADS = range(6)
 class Workers:
     """The memory of the pool, as one function sees it; each part has a cache line of its own."""
 
-    def __init__(self, e: Emitter, system: ThreadSystem) -> None:
+    def __init__(self, e: Emitter, system: ThreadSystem, *, recording: bool = False) -> None:
         self.e = e
         self.system = system
+        self.recording = recording
         self.holder = self._words("holder")
         """The process of the thread that holds the pool; 0, or one gone, if none does."""
         self.home = self._words("home")
@@ -85,7 +86,8 @@ class Workers:
         with self.e.when(started < count, likely=False):
             self.started.store(count)
             work = self.e.module.helper(
-                "pool_work", lambda e: Workers(e, self.system)._write_work()
+                "pool_work",
+                lambda e: Workers(e, self.system, recording=self.recording)._write_work(),
             )
             with self.e.loop(convert(count - started, self.e.index_type)):
                 self.system.start_thread(self.e, work)
@@ -135,7 +137,10 @@ class Workers:
         scratch = e.load_pointer(job, _SCRATCH, i8) + number * job.load(_SCRATCH_BYTES)
         counters = e.load_pointer(job, _COUNTERS, i8)
         threads = job.load(_THREADS)
-        run_as_member(e, self.system, main, bases, scratch, counters, number, threads)
+        run_as_member(
+            *(e, self.system, main, bases, scratch, counters, number, threads),
+            recording=self.recording,
+        )
 
     def _write_work(self) -> None:
         """What a worker does until the process ends."""

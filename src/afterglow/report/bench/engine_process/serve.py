@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +120,25 @@ def _serve(name: str, job: BenchJob, feed_path: Path, say: Say) -> None:
     )
     for line in sys.stdin:
         asked = json.loads(line)
-        times = repeat(
+        started = time.perf_counter()
+        times = _times(runner, prepared, asked)
+        busy = time.perf_counter() - started if asked["clients"] > 1 else sum(times)
+        say({"times": times, "busy_seconds": busy, "peak_bytes": peak_bytes() - before})
+
+
+def _times(runner: Runner, prepared: Any, asked: dict[str, Any]) -> list[float]:
+    """The seconds of every call, of all clients."""
+
+    def client(_: int = 0) -> list[float]:
+        return repeat(
             lambda: runner(prepared), asked["seconds"], warm=asked["warm"], before=runner.rewind
         )
-        say({"times": times, "peak_bytes": peak_bytes() - before})
+
+    if asked["clients"] == 1:
+        return client()
+    with ThreadPoolExecutor(asked["clients"]) as clients:
+        found = clients.map(client, range(asked["clients"]))
+        return [seconds for own in found for seconds in own]
 
 
 def _keep(runner: Runner, ran: Any, job: BenchJob) -> None:
