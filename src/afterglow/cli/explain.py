@@ -18,7 +18,7 @@ from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session
 from afterglow.driver.stages import Stages
 from afterglow.graph import Node
-from afterglow.instr import Copy, Stack
+from afterglow.instr import Copy, Stack, origins_of
 from afterglow.memory.picture import memory_svg
 from afterglow.memory.timeline import Allocation, Timeline, origin_of, work_of
 from afterglow.report.choices import ExplainedChoice
@@ -151,7 +151,7 @@ def _buffer_data(allocation: Allocation) -> dict[str, Any]:
         "first_instruction": allocation.start,
         "last_instruction": allocation.last,
         "made_by": work_of(allocation.maker),
-        "origin": origin_of(allocation.maker),
+        "origins": list(origins_of(allocation.maker)),
     }
 
 
@@ -162,7 +162,7 @@ def _peak_data(timeline: Timeline) -> dict[str, Any] | None:
     return {
         "instruction": peak,
         "made_by": work_of(timeline.steps[peak]),
-        "origin": origin_of(timeline.steps[peak]),
+        "origins": list(origins_of(timeline.steps[peak])),
         "live_bytes": timeline.live_bytes[peak],
         "buffers": [_buffer_data(allocation) for allocation in timeline.live_at(peak)],
     }

@@ -141,7 +141,7 @@ def _table(steps: Sequence[StepTime], total: float) -> Table:
             *(_rates(step) if detailed else ()),
             step.kernel + (" (host)" if step.on_host else ""),
             *((", ".join(step.operands[:2]), ", ".join(step.results[:1])) if detailed else ()),
-            step.origin,
+            ", ".join(step.origins),
         )
     return rows
 
