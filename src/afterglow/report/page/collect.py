@@ -88,7 +88,7 @@ def collect_report(
 class _Timing:
     """Times of a program: of whole runs, of steps, and those that its device's rates suggest."""
 
-    steps: list[StepTime] = field(default_factory=list)
+    steps: Sequence[StepTime] = ()
     run: MeasuredRun | None = None
     rates: Rates | None = None
     expected: list[float] | None = None

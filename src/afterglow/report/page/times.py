@@ -81,7 +81,10 @@ def node_shares(step: Instr) -> dict[str, float]:
 def _summed(members: Sequence[OpInstr], work: Sequence[float]) -> dict[str, float]:
     shares: dict[str, float] = {}
     for member, amount in zip(members, work, strict=True):
-        shares[member.origin] = shares.get(member.origin, 0.0) + amount / sum(work)
+        names = member.origins or ("",)
+        for name in names:
+            part = amount / sum(work) / len(names)
+            shares[name] = shares.get(name, 0.0) + part
     return shares
 
 
