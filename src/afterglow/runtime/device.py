@@ -120,7 +120,7 @@ class StepName:
     """A step of compiled code: its kernels, the nodes that they compute, and who runs it."""
 
     kernel: str
-    origin: str
+    origins: tuple[str, ...]
     on_host: bool = False
 
 
