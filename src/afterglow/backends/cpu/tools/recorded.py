@@ -23,7 +23,7 @@ class RecordingExecutable(NativeExecutable):
     """A program whose steps belong to one instruction each; `spans` are those of the last run.
 
     Its threads are those of a pool of its own, with the same code but for reading the clock three
-    times a step, which takes less than 0.1 µs.
+    times a step.
     """
 
     def __init__(self, native: NativeProgram, threads: int | None) -> None:
