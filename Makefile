@@ -41,7 +41,7 @@ lint: $(TESTABLE)
 
 docs: $(VENV)/.documentable
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
-	@echo "open build/site/index.html"
+	@echo "built: python3 -m http.server -d build/site serves it, with search"
 
 bench: SECONDS ?= 3
 bench: $(BENCH)/.ready

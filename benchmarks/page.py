@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from benchmarks.batch_table import batch_table
+from benchmarks.engine_picture import engine_svg, engine_times
 from benchmarks.floor import floor_table, intensity
 from benchmarks.markdown import NOTHING, milliseconds, plural, scaled, table
 from benchmarks.picture import ratio_svg
@@ -55,6 +56,7 @@ def write_page(results: Results, folder: Path) -> None:
     (folder / PAGE).write_text(text, encoding="utf-8")
     bars = [(c.row.model, c.row.threads, c.best[0]) for c in results.cases() if c.best]
     (images / "performance.svg").write_text(ratio_svg(bars), encoding="utf-8")
+    (images / "engines.svg").write_text(engine_svg(engine_times(results)), encoding="utf-8")
     (images / "roofline.svg").write_text(_roofline(results), encoding="utf-8")
 
 

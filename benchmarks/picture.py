@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from benchmarks.svg import COLOURS, line, picture, text
+from benchmarks.svg import COLOURS, legend, line, picture, text
 
 LEFT, RIGHT, TOP, BOTTOM = 190, 70, 56, 30
 BAR, GAP = 13, 9
@@ -25,7 +25,7 @@ def ratio_svg(bars: Sequence[Bar]) -> str:
     scale = WIDTH / largest
     parts = [
         text(LEFT, 22, "Time of Afterglow relative to the fastest other engine", "title"),
-        *_legend(counts),
+        *legend(counts, LEFT, 32),
         *_grid(largest, scale, height),
     ]
     for model, threads, ratio in bars:
@@ -40,14 +40,6 @@ def ratio_svg(bars: Sequence[Bar]) -> str:
         middle = TOP + place * row + len(counts) * BAR / 2 + 3
         parts.append(text(LEFT - 8, middle, model, anchor="end"))
     return picture(LEFT + WIDTH + RIGHT, height, parts)
-
-
-def _legend(counts: Sequence[int]) -> Iterator[str]:
-    for place, count in enumerate(counts):
-        x = LEFT + place * 90
-        colour = COLOURS[place % len(COLOURS)]
-        yield f'<rect x="{x}" y="32" width="11" height="11" fill="{colour}"/>'
-        yield text(x + 16, 42, f"{count} thread{'s' if count > 1 else ''}")
 
 
 def _grid(largest: float, scale: float, height: int) -> Iterator[str]:

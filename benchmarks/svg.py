@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html import escape
 
 COLOURS = ("#4e79a7", "#d9772b", "#4f9146", "#a0619a")
@@ -34,3 +34,12 @@ def text(x: float, y: float, words: str, style: str = "", anchor: str = "start")
 def line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
     """A straight line."""
     return f'<line class="{style}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def legend(counts: Iterable[int], left: float, top: float) -> Iterator[str]:
+    """The colours of numbers of threads, side by side."""
+    for place, count in enumerate(counts):
+        x = left + place * 90
+        colour = COLOURS[place % len(COLOURS)]
+        yield f'<rect x="{x}" y="{top}" width="11" height="11" fill="{colour}"/>'
+        yield text(x + 16, top + 10, f"{count} thread{'s' if count > 1 else ''}")

@@ -28,6 +28,9 @@ from afterglow.partition.place import place
 from afterglow.partition.plan import PartitionPlan
 from afterglow.partition.pricing import DeviceCosts, price_tasks
 from afterglow.partition.problem import Link
+from pictures.browser import browser_picture
+from pictures.fusion import fusion_picture
+from pictures.pipeline import pipeline_picture
 from references.api import api_page
 from references.cli import cli_page
 from references.errors import errors_page
@@ -50,6 +53,9 @@ def pages() -> dict[str, str]:
         "onnx-contrib.md": contrib_page(),
         "tflite.md": tflite_page(),
         "caffe2.md": caffe2_page(),
+        "images/pipeline.svg": pipeline_picture(DIGITS),
+        "images/fusion.svg": fusion_picture(DIGITS),
+        "images/browser.svg": browser_picture(DIGITS.parent),
         "images/memory-digits.svg": memory_picture(),
         "images/partition-digits.svg": partition_picture(),
     }

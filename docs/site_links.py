@@ -1,4 +1,7 @@
-"""A hook of MkDocs: links from documents to files outside of docs/ lead to pages of the site.
+"""A hook of MkDocs: what documents have for the repository, as the site has it.
+
+Links to files outside of docs/ lead to pages of the site, and bars in code in tables, which are
+escaped for other readers of Markdown, are not for this one.
 
 Documents are read in the repository, too, so they link to `../SECURITY.md` and `../examples/…`.
 Each file that is linked becomes a page `repository/PATH`: Markdown as it is, other text as a block
@@ -18,6 +21,7 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 PREFIX = "repository/"
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)(?P<target>[^)#\s]+)(?=[^)]*\))")
+CODE_IN_TABLE = re.compile(r"(?<=[| ])`[^`\n]*\\\|[^`\n]*`(?=[^\n]*\|$)", re.MULTILINE)
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -34,7 +38,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Write links to files of the repository as links to their pages."""
+    """Write links to files of the repository as links to their pages; bars in code as bars."""
     here = page.file.src_uri
 
     def link(match: re.Match[str]) -> str:
@@ -43,7 +47,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return match["target"]
         return os.path.relpath(found, os.path.dirname(here))
 
-    return LINK.sub(link, markdown)
+    unescaped = CODE_IN_TABLE.sub(lambda code: code[0].replace("\\|", "|"), markdown)
+    return LINK.sub(link, unescaped)
 
 
 def _source(page: str) -> Path:

@@ -29,7 +29,7 @@ LAYERS = [
     {"host"},
     {"text"},
     {"report"},
-    {"onnx_backend", "torch_backend"},
+    {"onnx_backend", "onnxruntime", "torch_backend"},
     {"testing"},
     {""},
     {"cli"},

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import afterglow as ag
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 CONFIG = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -25,6 +27,12 @@ def test_every_page_is_in_the_navigation_once() -> None:
 def test_every_page_begins_with_its_title() -> None:
     untitled = [n for n in PAGES if not (DOCS / n).read_text(encoding="utf-8").startswith("# ")]
     assert untitled == []
+
+
+def test_troubleshooting_names_every_error_that_users_can_catch() -> None:
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    names = [name for name in ag.__all__ if name.endswith("Error") and name != "AfterglowError"]
+    assert [name for name in names if f"`{name}`" not in page] == []
 
 
 def test_the_site_builds_and_fetches_nothing(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def _signature(name: str, thing: object) -> list[str]:
     """The call as a block of code, one parameter a line if it is long."""
     try:
         text = name + _plain(str(inspect.signature(thing)))  # type: ignore[arg-type]
+        text = text.removesuffix(" -> None") if inspect.isclass(thing) else text
     except ValueError:
         return []
     if len(text) > WIDTH:

@@ -8,7 +8,7 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from afterglow import nn, onnx_backend, optim, text
+    from afterglow import nn, onnx_backend, onnxruntime, optim, text
     from afterglow.autodiff.differentiate import differentiate
     from afterglow.driver.api import compile
     from afterglow.driver.aware import quantization_aware
@@ -21,6 +21,18 @@ if _typing.TYPE_CHECKING:
     from afterglow.frontends.torch.front_end import from_torch
     from afterglow.graph import Builder, Function, Module, Op, print_module
     from afterglow.host.host import Host
+    from afterglow.onnxruntime import (
+        ExecutionMode,
+        GraphOptimizationLevel,
+        InferenceSession,
+        IOBinding,
+        OrtValue,
+        RunOptions,
+        SessionOptions,
+        get_available_providers,
+        get_device,
+        set_default_logger_severity,
+    )
     from afterglow.ops.comprehension import comprehension
     from afterglow.ops.own import op
     from afterglow.ops.text import parse_module
@@ -71,21 +83,28 @@ __all__ = [
     "DeviceInfo",
     "EarlyStopping",
     "EvaluationError",
+    "ExecutionMode",
     "Function",
+    "GraphOptimizationLevel",
     "History",
     "Host",
+    "IOBinding",
     "ImageSamples",
     "IndexRangeError",
+    "InferenceSession",
     "LoRA",
     "LogicalDevice",
     "ModelError",
     "Module",
     "Op",
+    "OrtValue",
     "ParseError",
     "PartitionConfig",
     "Profile",
     "QuantizationConfig",
     "QueueFullError",
+    "RunOptions",
+    "SessionOptions",
     "ShutdownError",
     "TensorType",
     "Trace",
@@ -100,10 +119,13 @@ __all__ = [
     "differentiate",
     "export_onnx",
     "from_torch",
+    "get_available_providers",
+    "get_device",
     "import_model",
     "load",
     "nn",
     "onnx_backend",
+    "onnxruntime",
     "op",
     "optim",
     "parse_module",
@@ -111,6 +133,7 @@ __all__ = [
     "profile",
     "quantization_aware",
     "quantization_quality",
+    "set_default_logger_severity",
     "text",
 ]
 
@@ -127,6 +150,11 @@ _HOMES = {
     "afterglow.frontends.torch.front_end": ("from_torch",),
     "afterglow.graph": ("Builder", "Function", "Module", "Op", "print_module"),
     "afterglow.host.host": ("Host",),
+    "afterglow.onnxruntime": (
+        *("ExecutionMode", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "OrtValue"),
+        *("RunOptions", "SessionOptions"),
+        *("get_available_providers", "get_device", "set_default_logger_severity"),
+    ),
     "afterglow.ops.comprehension": ("comprehension",),
     "afterglow.ops.own": ("op",),
     "afterglow.ops.text": ("parse_module",),

@@ -141,7 +141,7 @@ def test_an_op_without_gradient_is_named() -> None:
     x = f.input("x", TensorType(f32, (2, 3)))
     pairs = f.input("pairs", TensorType(f32, (1, 2, 2)))
     b = Builder(f)
-    y = b.emit(PairwiseCoupling(), pairs, name="classes", origin="SVM_3")
+    y = b.emit(PairwiseCoupling(), pairs, name="classes", origins=("SVM_3",))
     with pytest.raises(UnsupportedError) as caught:
         gradients(b, [y], [pairs])
     assert str(caught.value) == inspect.cleandoc("""
@@ -171,7 +171,7 @@ def test_an_op_whose_lowering_has_no_gradient_is_named_itself() -> None:
     f = Function("main")
     pairs = f.input("pairs", TensorType(f32, (1, 2, 2)))
     b = Builder(f)
-    y = b.emit(Coupled(), pairs, name="classes", origin="SVM_3")
+    y = b.emit(Coupled(), pairs, name="classes", origins=("SVM_3",))
     with pytest.raises(UnsupportedError) as caught:
         gradients(b, [y], [pairs])
     assert caught.value.what == "coupled has no gradient, and node 'SVM_3' needs one"

@@ -86,7 +86,7 @@ def test_the_page_keeps_its_own_words(stored, tmp_path):
     assert theirs.split(BEGIN)[0] == ours.split(BEGIN)[0]
     assert theirs.split(END)[1] == ours.split(END)[1]
     assert theirs.split(BEGIN)[1].split(END)[0].strip() == tables(stored)
-    for name in ("performance.svg", "roofline.svg"):
+    for name in ("engines.svg", "performance.svg", "roofline.svg"):
         assert (tmp_path / "images" / name).read_text().startswith("<svg")
         assert f"images/{name}" in ours
 
@@ -94,7 +94,7 @@ def test_the_page_keeps_its_own_words(stored, tmp_path):
 def test_our_page_shows_what_is_stored(tmp_path):
     write_page(load(DEFAULT), tmp_path)
     rewrite = "run: python -m benchmarks.page"
-    for name in (PAGE, "images/performance.svg", "images/roofline.svg"):
+    for name in (PAGE, "images/engines.svg", "images/performance.svg", "images/roofline.svg"):
         assert (DOCS / name).read_text() == (tmp_path / name).read_text(), rewrite
 
 

@@ -81,11 +81,16 @@ def test_instructions_have_no_picture(command, tmp_path):
     )
 
 
-def test_instructions_have_no_origins(command, tmp_path):
+def test_instructions_name_the_nodes_that_they_compute(command, tmp_path):
+    words = ("dump", models.linear(tmp_path), "--stage", "instructions", "--origins")
+    assert ' from "' in command(*words).out
+
+
+def test_code_has_no_origins(command, tmp_path):
     command.fails(
         2,
-        "error: --origins requires --stage import, graph or lowered",
-        *("dump", models.linear(tmp_path), "--stage", "instructions", "--origins"),
+        "error: --origins requires --stage import, graph, lowered or instructions",
+        *("dump", models.linear(tmp_path), "--stage", "llvm", "--origins"),
     )
 
 

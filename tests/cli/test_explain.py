@@ -40,7 +40,7 @@ def test_what_is_live_at_the_peak(command):
     assert peak["live_bytes"] == sum(buffer["bytes"] for buffer in peak["buffers"])
     for buffer in peak["buffers"]:
         assert buffer["first_instruction"] <= peak["instruction"] <= buffer["last_instruction"]
-    assert peak["origin"]
+    assert peak["origins"]
 
 
 def test_at_most_ten_buffers_are_listed(command):

@@ -152,7 +152,7 @@ def test_steps_of_a_saved_model_are_timed(command, saved):
     data = command("profile", saved, "--repeat", "2", "--json").json
     (step,) = data["steps"]
     assert "matmul" in step["kernel"]
-    assert step["origin"] == "first, second"
+    assert step["origins"] == ["first", "second"]
     assert step["seconds"] > 0
     shown = command("profile", saved, "--repeat", "2").out
     assert "GFLOP/s" not in shown

@@ -31,8 +31,8 @@ def network(layers: int = 4) -> ag.Module:
     for layer in range(layers):
         weights = random.standard_normal((WIDTH, WIDTH)).astype(np.float32) / 8
         constant = builder.constant(weights, f"w{layer}")
-        value = builder.emit(MatMul(), value, constant, origin=f"layer{layer}/product")
-        value = builder.emit(Relu(), value, origin=f"layer{layer}/relu")
+        value = builder.emit(MatMul(), value, constant, origins=(f"layer{layer}/product",))
+        value = builder.emit(Relu(), value, origins=(f"layer{layer}/relu",))
     function.output("y", value)
     return module
 

@@ -97,7 +97,7 @@ def test_a_type_error_shows_the_program_around_it() -> None:
     left = b.emit(Exp(), f.input("x", TensorType(f32, (2,))), name="left")
     right = f.input("y", TensorType(f32, (3,)))
     with pytest.raises(CompileError) as caught:
-        b.emit(Add(), left, right, name="sum", origin="net.onnx, 'Add_1'")
+        b.emit(Add(), left, right, name="sum", origins=("net.onnx, 'Add_1'",))
     assert str(caught.value).splitlines() == [
         "error: add: shapes do not broadcast: lhs f32[2], rhs f32[3]",
         "  in function @main, node %sum (net.onnx, 'Add_1')",

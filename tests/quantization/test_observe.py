@@ -29,7 +29,7 @@ def observed(*shape: int, extents: dict[str, int] | None = None) -> tuple[Module
     """A function that returns exp(x), and observes x and that."""
     f = Function("main")
     x = f.input("x", TensorType(f32, shape))
-    y = Builder(f, origin="the node").emit(Exp(), x, name="y")
+    y = Builder(f, origins=("the node",)).emit(Exp(), x, name="y")
     f.output("y", y)
     return f.module, add_observers(f, [x, y], extents)
 

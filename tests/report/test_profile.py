@@ -22,7 +22,7 @@ def test_every_instruction_is_timed():
     assert places == sorted(set(places))
     assert all(step.seconds > 0 and not step.on_host for step in steps)
     conv = next(step for step in steps if step.kernel.startswith("conv_3x3_relu"))
-    assert conv.origin == "norm1, relu1"
+    assert conv.origins == ("conv1", "norm1", "relu1")
     assert conv.results == ("f32[1, 8, 8, 16]",)
     assert conv.gflops > 0
     assert conv.bandwidth > 0

@@ -17,7 +17,7 @@ def test_every_step_is_timed_and_the_run_is_right():
     steps = profile_saved(compiled.compiled, [x], repeat=3)
     assert [step.place for step in steps] == list(range(len(steps)))
     assert all(0 < step.seconds < 1 for step in steps)
-    assert any(step.origin for step in steps)
+    assert any(step.origins for step in steps)
     np.testing.assert_array_equal(compiled(x), want)
 
 

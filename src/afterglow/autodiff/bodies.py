@@ -94,7 +94,7 @@ def _hoist(node: Node, op: Scan) -> list[Node]:
     body, first = copied_body(op.body.function, function), op.carried + op.scanned
     invariant = _invariant(body, op)
     values: dict[Value, Value] = dict(zip(body.inputs[first:], node.given[first:], strict=True))
-    b = Builder(function, before=node, origin=node.origin)
+    b = Builder(function, before=node, origins=node.origins)
     for inner in in_order(invariant, producers):
         operands = [None if v is None else values.get(v, v) for v in inner.operands]
         values.update(zip(inner.results, b.emit_all(inner.op, *operands), strict=True))

@@ -33,7 +33,7 @@ def _gradient_of(
     ys = [body.outputs[i].value for i in known]
     xs: list[Value] = [body.inputs[i] for i in wanted]
     seeds = [body.input("gradient", y.type) for y in ys]
-    b = Builder(body, origin=node.origin)
+    b = Builder(body, origins=node.origins)
     found = c.differentiate(b, ys, xs, seeds)
     body.outputs.clear()
     for index, (x, grad) in enumerate(zip(xs, found, strict=True)):

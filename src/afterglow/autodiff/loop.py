@@ -27,7 +27,7 @@ def become_scan(node: Node, op: Loop) -> list[Node]:
     body.inputs = [*others[: op.carried], number, *others[op.carried :]]
     del body.outputs[0]
     carried, captured = node.operands[2 : 2 + op.carried], node.operands[2 + op.carried :]
-    b = Builder(function, before=node)
+    b = Builder(function, before=node, origins=node.origins)
     numbers = b.emit(Iota((length,), 0, i64))
     reapply(node, Scan(Subgraph(body), length, op.carried, 1), *carried, numbers, *captured)
     return b.emitted

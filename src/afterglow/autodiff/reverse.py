@@ -130,7 +130,7 @@ class _Reverse:
         Where that is control flow, it takes the place of the node, so that what its steps have
         computed is not computed again.
         """
-        b = Builder(self.b.function, before=node, name=self.b.name, origin=node.origin)
+        b = Builder(self.b.function, before=node, name=self.b.name, origins=node.origins)
         lowered = node.op.lower(b, *node.operands)
         if lowered is None:
             raise self._refusal(node)

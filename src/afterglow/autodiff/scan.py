@@ -63,7 +63,7 @@ class _ScanGradient:
         self.forward = op.body.function
         assert node.function is not None
         self.body = node.function.module.new_function(f"{self.forward.name}.gradient")
-        self.inner = Builder(self.body, origin=node.origin)
+        self.inner = Builder(self.body, origins=node.origins)
         self.copies = Cloner(self.forward, self.body)
         self.seeds: dict[Value, Value] = {}
         """Inputs of the body that are parts of a gradient, and that gradient."""

@@ -18,7 +18,7 @@ def substituted(b: Builder, y: Value, new: Mapping[Value, Value]) -> Value:
         if not any(operand in values for operand in node.given):
             continue
         operands = [None if v is None else values.get(v, v) for v in node.operands]
-        copy = b.emit_node(node.op, *operands, origin=node.origin)
+        copy = b.emit_node(node.op, *operands, origins=node.origins)
         pairs = zip(node.results, copy.results, strict=True)
         values.update((old, result) for old, result in pairs if old not in new)
     return values.get(y, y)

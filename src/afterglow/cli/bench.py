@@ -79,7 +79,12 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
     of the other engines, for which a model that is not ONNX is exported. With --state, each call of
     Afterglow begins with the values of those inputs as its state; other engines take and return
     them. The exit status is 1 if Afterglow cannot run the model.
-    """
+
+    \b
+    Examples:
+      afterglow bench model.onnx --vs onnxruntime --seconds 1
+      afterglow bench model.onnx --dim batch=1,8 --threads 2
+    """  # noqa: D301  click keeps lines after its mark as they are
     with StageClock(session.err) as clock:
         plan = _plan(request, asked, clock)
         work = _work(request, plan)

@@ -57,7 +57,12 @@ def check(session: Session, request: Request) -> int:
     Nodes that have no native kernel are listed: they run on the host, which is slower. A model
     with dynamic dimensions is checked op by op; give the dimensions extents or bounds to check it
     as a whole. Dimensions that no program can be ranged over are listed with the reason.
-    """
+
+    \b
+    Examples:
+      afterglow check model.onnx
+      afterglow check model.onnx --dim batch=1..8 --json
+    """  # noqa: D301  click keeps lines after its mark as they are
     with StageClock(session.err) as clock:
         clock("read")
         source = request.source()

@@ -79,7 +79,13 @@ def compile_command(
     the optimised graph, quantized by --profile, for other engines. -o FOLDER writes a bundle for
     the target: an object file and a header that a C program links; end the name with a slash if it
     contains a dot. If --dim lists several extents, all of them are compiled, and saved together.
-    """
+
+    \b
+    Examples:
+      afterglow compile model.onnx -o model.agc
+      afterglow compile model.onnx --dim seq=1..512 -o model.agc
+      afterglow compile model.onnx --target cortex-m4 -o firmware
+    """  # noqa: D301  click keeps lines after its mark as they are
     place = compiled_place(output, flags.given, request.path, force=force)
     if isinstance(place, Path):
         return write_to_folder(session, request, place, flags, force=force)

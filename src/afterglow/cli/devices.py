@@ -27,7 +27,11 @@ def devices(session: Session, measure: bool) -> int:
 
     Speeds are measured when a device is listed for the first time, which takes a few seconds, and
     then kept in the cache. Measure when nothing else keeps the machine busy.
-    """
+
+    \b
+    Examples:
+      afterglow devices
+    """  # noqa: D301  click keeps lines after its mark as they are
     found, missing = describe_devices()
     folder = cache_folder(True)
     with SampleBar(session.err) as bar:

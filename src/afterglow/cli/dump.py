@@ -76,8 +76,8 @@ class DumpFormat:
                 f"stage {stage} is not a graph and cannot be drawn",
                 help="give --stage import, graph or lowered",
             )
-        if not is_graph and self.origins:
-            raise UsageError("--origins requires --stage import, graph or lowered")
+        if not is_graph and stage != "instructions" and self.origins:
+            raise UsageError("--origins requires --stage import, graph, lowered or instructions")
         if self.svg and shutil.which("dot") is None:
             raise UsageError(
                 "--svg needs Graphviz, but its program 'dot' was not found",
@@ -104,7 +104,7 @@ class DumpFormat:
         if isinstance(dumped, str):
             return dumped
         if isinstance(dumped, Program):
-            return print_program(dumped)
+            return print_program(dumped, origins=self.origins)
         if self.dot or self.svg:
             dot = print_dot(dumped.main)
             return _drawn(dot) if self.svg else dot
@@ -143,7 +143,11 @@ class Watch:
 @click.option("--stage", type=_STAGE, default="graph", show_default=True)
 @click.option("--dot", is_flag=True, help="Print the graph in Graphviz's DOT format.")
 @click.option("--svg", is_flag=True, help="Draw the graph; needs Graphviz.")
-@click.option("--origins", is_flag=True, help="Show which node of the model each node came from.")
+@click.option(
+    "--origins",
+    is_flag=True,
+    help="Show which nodes of the model each node or instruction computes.",
+)
 @click.option("-o", "--output", metavar="FILE", help="Write to a file.")
 @click.option("--payload", metavar="FILE.npz", help="Write the constants to a .npz file.")
 @takes_force
@@ -167,7 +171,12 @@ def dump(
 
     The text is complete except for the elements of large constants, which --payload writes to a
     file. afterglow.parse_module reads it back.
-    """
+
+    \b
+    Examples:
+      afterglow dump model.onnx --stage instructions
+      afterglow dump model.onnx --dump-changed
+    """  # noqa: D301  click keeps lines after its mark as they are
     written = DumpFormat(**form)
     written.check(stage)
     place, payload = written.place(stage, request.path), written.payload_place(request.path)

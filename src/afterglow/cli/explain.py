@@ -18,7 +18,7 @@ from afterglow.cli.request import Request, takes_model
 from afterglow.cli.session import Session
 from afterglow.driver.stages import Stages
 from afterglow.graph import Node
-from afterglow.instr import Copy, Stack
+from afterglow.instr import Copy, Stack, origins_of
 from afterglow.memory.picture import memory_svg
 from afterglow.memory.timeline import Allocation, Timeline, origin_of, work_of
 from afterglow.report.choices import ExplainedChoice
@@ -76,7 +76,12 @@ def explain(
 
     Of a model on several devices, show what each computes and why, what crosses between them, and
     the expected time of a run against that of each device alone.
-    """
+
+    \b
+    Examples:
+      afterglow explain model.onnx --memory memory.svg
+      afterglow explain model.onnx --backend auto --partitions
+    """  # noqa: D301  click keeps lines after its mark as they are
     if partitions or draw is not None or request.options.devices:
         return explain_partitions(session, request, draw, force)
     return _explain(session, request, memory, measure, force)
@@ -146,7 +151,7 @@ def _buffer_data(allocation: Allocation) -> dict[str, Any]:
         "first_instruction": allocation.start,
         "last_instruction": allocation.last,
         "made_by": work_of(allocation.maker),
-        "origin": origin_of(allocation.maker),
+        "origins": list(origins_of(allocation.maker)),
     }
 
 
@@ -157,7 +162,7 @@ def _peak_data(timeline: Timeline) -> dict[str, Any] | None:
     return {
         "instruction": peak,
         "made_by": work_of(timeline.steps[peak]),
-        "origin": origin_of(timeline.steps[peak]),
+        "origins": list(origins_of(timeline.steps[peak])),
         "live_bytes": timeline.live_bytes[peak],
         "buffers": [_buffer_data(allocation) for allocation in timeline.live_at(peak)],
     }

@@ -116,7 +116,11 @@ def generate(
 
     MODEL is a GGUF file, a folder of Hugging Face, an ONNX language model with its cache, or one of
     these compiled (FILE.agc). How fast it was is written to standard error.
-    """
+
+    \b
+    Examples:
+      afterglow generate model.gguf --prompt "Once upon a time" -n 64
+    """  # noqa: D301  click keeps lines after its mark as they are
     asked = Asked(prompt, prompt_file, chat, system)
     text = asked.read()
     started = perf_counter()

@@ -9,7 +9,12 @@ import click
 @click.argument("verb", required=False)
 @click.pass_context
 def help_command(context: click.Context, verb: str | None) -> int:
-    """Show the help of the command, or of VERB with its options."""
+    """Show the help of the command, or of VERB with its options.
+
+    \b
+    Examples:
+      afterglow help compile
+    """  # noqa: D301  click keeps lines after its mark as they are
     above = context.parent
     assert above is not None
     if verb is None:

@@ -46,7 +46,11 @@ def profile_command(session: Session, request: Request, top: int, **asked: Any) 
     machine. GB/s count each operand and result once. With --state, each run begins with the values
     of those inputs as the state. In a compiled model (FILE.agc, a bundle's library) the steps of
     the code are timed, on one thread, each including about 1 µs of call overhead.
-    """
+
+    \b
+    Examples:
+      afterglow profile model.onnx --top 5
+    """  # noqa: D301  click keeps lines after its mark as they are
     with StageClock(session.err) as clock:
         steps = _profile(request.watched(clock), asked, clock)
     total = sum(step.seconds for step in steps)
@@ -137,7 +141,7 @@ def _table(steps: Sequence[StepTime], total: float) -> Table:
             *(_rates(step) if detailed else ()),
             step.kernel + (" (host)" if step.on_host else ""),
             *((", ".join(step.operands[:2]), ", ".join(step.results[:1])) if detailed else ()),
-            step.origin,
+            ", ".join(step.origins),
         )
     return rows
 

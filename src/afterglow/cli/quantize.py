@@ -70,7 +70,12 @@ def quantize(
 
     With --precision weights_int8, weights_int4 or dynamic_int8, which need no profile, none is
     written: the model in that precision is compared with the model in floats.
-    """
+
+    \b
+    Examples:
+      afterglow quantize model.onnx --data samples.npy --measure
+      afterglow quantize model.onnx --data photos --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+    """  # noqa: D301  click keeps lines after its mark as they are
     _check(request, quality)
     if PRECISIONS[request.options.precision].has_integers:
         return _compare(session, request, quality, output, force, asked)

@@ -55,8 +55,11 @@ def report(
     times and sizes only. The roofline needs the speed of the device, which is measured once, in a
     few seconds, and then cached.
 
-    Example: afterglow report model.onnx -o report.html
-    """
+    \b
+    Examples:
+      afterglow report model.onnx --no-time -o report.html
+      afterglow report model.onnx --threads 2 -o report.html
+    """  # noqa: D301  click keeps lines after its mark as they are
     place = _place(session, request, output, force)
     refuse_lists(request, "a report")
     with StageClock(session.err) as clock:

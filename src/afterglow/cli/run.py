@@ -105,7 +105,12 @@ def run(
     largest absolute difference divided by the reference's largest magnitude. With --state, each
     run begins with the values of those inputs as the state. With --trace, the file shows devices,
     copies between them, and the steps of compiled code, one after the other on one thread.
-    """
+
+    \b
+    Examples:
+      afterglow run model.onnx --compare onnxruntime
+      afterglow run model.onnx --input image=image.npy --output-dir results
+    """  # noqa: D301  click keeps lines after its mark as they are
     asked = Trial(**trial)
     trace = None
     if asked.trace is not None:

@@ -22,7 +22,11 @@ def targets(session: Session) -> int:
 
     Code for a CPU runs on every machine that has the listed features. Any other CPU is written as
     triple+cpu+features, such as x86_64-unknown-linux-gnu+x86-64-v3+avxvnni.
-    """
+
+    \b
+    Examples:
+      afterglow targets
+    """  # noqa: D301  click keeps lines after its mark as they are
     found = [(name, info) for name in backend_names() for info in _targets_of(name)]
     data = [{"backend": name, "name": info.name, **info.facts} for name, info in found]
     session.answer({"targets": data}, lambda: _show(session, found))

@@ -43,7 +43,7 @@ from afterglow.instr import (
     Program,
     Stack,
     interface_of,
-    ops_of,
+    origins_of,
     print_program,
     verify_program,
 )
@@ -506,8 +506,7 @@ def first_plan(backend: Backend) -> PlanStep:
         try:
             return next(iter(backend.plans(step, exact=exact)), None)
         except UndecidedExtentError as error:
-            origins = dict.fromkeys(member.origin for member in ops_of(step))
-            error.where = error.where or f"in node {' and '.join(map(repr, origins))}"
+            error.where = error.where or f"in node {' and '.join(map(repr, origins_of(step)))}"
             raise
 
     return plan

@@ -8,6 +8,7 @@ from afterglow.graph.evaluate import run_function, run_node, run_op
 from afterglow.graph.function import Function, Module, Output, Update
 from afterglow.graph.host_op import BOUNDARY, HostOp
 from afterglow.graph.op import OPS, Halo, Op, op
+from afterglow.graph.origins import Origins, joined_origins
 from afterglow.graph.parser import parse_function, parse_module
 from afterglow.graph.printer import print_function, print_module
 from afterglow.graph.subgraph import Subgraph
@@ -29,6 +30,7 @@ __all__ = [
     "Module",
     "Node",
     "Op",
+    "Origins",
     "Output",
     "Placeholder",
     "PlaceholderKind",
@@ -36,6 +38,7 @@ __all__ = [
     "Tape",
     "Update",
     "Value",
+    "joined_origins",
     "op",
     "parse_function",
     "parse_module",

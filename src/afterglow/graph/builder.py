@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from afterglow.graph.function import Function
 from afterglow.graph.op import Op, result_types
+from afterglow.graph.origins import Origins
 from afterglow.graph.own import own_types
 from afterglow.graph.printer import excerpt
 from afterglow.graph.value import Constant, Node, Value
@@ -20,7 +21,7 @@ from afterglow.types.tensor import ExtentError
 class Builder:
     """Emits nodes into a function, in front of `before` or at its end.
 
-    `name`, `origin` and `predicate` are what emitted nodes get unless `emit` says otherwise.
+    `name`, `origins` and `predicate` are what emitted nodes get unless `emit` says otherwise.
     """
 
     def __init__(
@@ -29,35 +30,42 @@ class Builder:
         before: Node | None = None,
         *,
         name: str = "",
-        origin: str = "",
+        origins: Origins = (),
         predicate: Value | None = None,
     ) -> None:
         self.function = function
         self.before = before
         self.name = name
-        self.origin = origin
+        self.origins = origins
         self.predicate = predicate
         self.emitted: list[Node] = []
 
-    def emit(self, op: Op, *operands: Value | None, name: str = "", origin: str = "") -> Value:
+    @property
+    def origin(self) -> str:
+        """The first of its origins; empty if it has none."""
+        return self.origins[0] if self.origins else ""
+
+    def emit(self, op: Op, *operands: Value | None, name: str = "", origins: Origins = ()) -> Value:
         """Apply an op that has one result."""
-        (result,) = self.emit_node(op, *operands, name=name, origin=origin).results
+        (result,) = self.emit_node(op, *operands, name=name, origins=origins).results
         return result
 
     def emit_all(
-        self, op: Op, *operands: Value | None, name: str = "", origin: str = ""
+        self, op: Op, *operands: Value | None, name: str = "", origins: Origins = ()
     ) -> tuple[Value, ...]:
         """Apply an op that has any number of results."""
-        return self.emit_node(op, *operands, name=name, origin=origin).results
+        return self.emit_node(op, *operands, name=name, origins=origins).results
 
-    def emit_node(self, op: Op, *operands: Value | None, name: str = "", origin: str = "") -> Node:
+    def emit_node(
+        self, op: Op, *operands: Value | None, name: str = "", origins: Origins = ()
+    ) -> Node:
         """Apply an op and return the node."""
         operands = _without_trailing_none(operands)
-        origin = origin or self.origin
+        origins = origins or self.origins
         base = name or self.name or op.mnemonic
-        types = self._infer(op, operands, base, origin)
+        types = self._infer(op, operands, base, origins)
         names = [self.function.names.claim(base + _suffix(op, i, types)) for i in range(len(types))]
-        node = Node(op, operands, types, names, origin)
+        node = Node(op, operands, types, names, origins)
         if self.predicate is not None:
             node.predicate = self.predicate
         self.function.insert(node, self.before)
@@ -88,7 +96,7 @@ class Builder:
         return self.function.module.constant(name, data)
 
     def _infer(
-        self, op: Op, operands: tuple[Value | None, ...], name: str, origin: str
+        self, op: Op, operands: tuple[Value | None, ...], name: str, origins: Origins
     ) -> tuple[TensorType, ...]:
         try:
             return infer_types(op, operands)
@@ -97,7 +105,7 @@ class Builder:
             kind = UndecidedExtentError if isinstance(error, UndecidedExtentError) else CompileError
             raise kind(
                 f"{op.mnemonic}: {error.what}",
-                where=where + (f" ({origin})" if origin else ""),
+                where=where + (f" ({origins[0]})" if origins else ""),
                 excerpt=[*excerpt(op, operands, name), *error.excerpt],
                 help=error.help,
             ) from None

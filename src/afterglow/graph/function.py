@@ -333,7 +333,7 @@ class Cloner:
         operands = [None if v is None else self.copy_of(v) for v in node.operands]
         names = [self.target.names.claim(result.name) for result in node.results]
         types = [_bound(result.type, self.extents) for result in node.results]
-        copy = Node(self._op(node.op), operands, types, names, node.origin)
+        copy = Node(self._op(node.op), operands, types, names, node.origins)
         if node.predicate is not None:
             copy.predicate = self.copy_of(node.predicate)
         self.target.insert(copy)

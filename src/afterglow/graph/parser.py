@@ -14,6 +14,7 @@ from afterglow.graph.builder import infer_types
 from afterglow.graph.function import Function, Module
 from afterglow.graph.host_op import HostOp
 from afterglow.graph.op import OPS, Op
+from afterglow.graph.origins import parse_origins
 from afterglow.graph.subgraph import Subgraph
 from afterglow.graph.value import Node, Placeholder, Value
 from afterglow.support.errors import AfterglowError, ParseError, TypeRuleError
@@ -271,9 +272,9 @@ class _FunctionParser:
         types = [parse_type(self.tokens)]
         while self.tokens.accept(","):
             types.append(parse_type(self.tokens))
-        origin = json.loads(self.tokens.take("string")) if self.tokens.accept("from") else ""
+        origins = parse_origins(self.tokens)
         self._check_types(op, operands, names, types)
-        node = Node(op, operands, types, [self.function.names.claim(n) for n in names], origin)
+        node = Node(op, operands, types, [self.function.names.claim(n) for n in names], origins)
         node.predicate = predicate
         self.function.insert(node)
         self.values.update(zip(names, node.results, strict=True))

@@ -10,6 +10,7 @@ from afterglow.graph.attributes import attributes_text
 from afterglow.graph.dims import dims_of_functions, dims_of_type
 from afterglow.graph.function import Function, Module
 from afterglow.graph.op import Op
+from afterglow.graph.origins import origins_text
 from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
 from afterglow.support.names import spell
 from afterglow.types.dtype import Kind
@@ -75,7 +76,7 @@ def functions_in_order(functions: Iterable[Function]) -> list[Function]:
 
 
 def print_function(function: Function, *, origins: bool = False) -> str:
-    """One function; with `origins`, each node says which node of the model it came from."""
+    """One function; with `origins`, each node says which nodes of the model it computes."""
     inputs = ", ".join(f"{value_text(v)}: {v.type}" for v in function.inputs)
     lines = [f"func {spell('@', function.name)}({inputs}) {{"]
     lines.extend(f"  {node_text(node, origins=origins)}" for node in function.nodes)
@@ -98,7 +99,7 @@ def node_text(node: Node, *, origins: bool = False) -> str:
     results = ", ".join(map(value_text, node.results))
     types = ", ".join(str(result.type) for result in node.results)
     predicate = f" if {value_text(node.predicate)}" if node.predicate is not None else ""
-    origin = f" from {json.dumps(node.origin)}" if origins and node.origin else ""
+    origin = origins_text(node.origins) if origins else ""
     return f"{results} = {_applied(node.op, node.operands)}{predicate} : {types}{origin}"
 
 

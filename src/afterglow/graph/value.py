@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from afterglow.graph.op import Op
+from afterglow.graph.origins import Origins
 from afterglow.types import Array, FillLevel, Quantization, TensorType
 from afterglow.types.extent import walk_extents
 
@@ -39,6 +40,10 @@ class Value:
     def users(self) -> list[Node]:
         """The nodes that use it, each once."""
         return list(dict.fromkeys(node for node, _ in self._uses))
+
+    def is_used_only_by(self, nodes: Container[Node]) -> bool:
+        """Whether no other nodes use it."""
+        return all(node in nodes for node, _ in self._uses)
 
     @property
     def use_count(self) -> int:
@@ -105,7 +110,7 @@ class Node:
 
     An operand that is None was optional and not given. The predicate, a boolean scalar, says when
     the results are needed: where it is false, a backend may skip the node. It is a hint, never
-    control flow. `origin` is the name of the model's own node that this one came from.
+    control flow. `origins` are the names of the model's own nodes that this one computes.
     """
 
     __match_args__ = ("op", "operands")
@@ -116,10 +121,10 @@ class Node:
         operands: Sequence[Value | None],
         types: Sequence[TensorType],
         names: Sequence[str],
-        origin: str = "",
+        origins: Origins = (),
     ) -> None:
         self.op = op
-        self.origin = origin
+        self.origins = origins
         self.function: Function | None = None
         self.before: Node | None = None
         self.after: Node | None = None
@@ -129,6 +134,11 @@ class Node:
         self._predicate: Value | None = None
         self._operands: list[Value | None] = []
         self.set_operands(operands)
+
+    @property
+    def origin(self) -> str:
+        """The first of its origins, which stands for it in messages; empty if it has none."""
+        return self.origins[0] if self.origins else ""
 
     @property
     def operands(self) -> list[Value | None]:

@@ -12,6 +12,7 @@ from afterglow.instr.instruction import (
     Stack,
     Wait,
     ops_of,
+    origins_of,
 )
 from afterglow.instr.kernel_plan import ON_HOST, KernelPlan
 from afterglow.instr.parser import parse_program
@@ -38,6 +39,7 @@ __all__ = [
     "Wait",
     "interface_of",
     "ops_of",
+    "origins_of",
     "parse_program",
     "print_program",
     "row_major",

@@ -80,11 +80,11 @@ class _Binder:
         match step:
             case Alloc(buffer) | Dealloc(buffer) | DeclareView(buffer):
                 return type(step)(self.buffer(buffer))
-            case Copy(dest, src):
-                return Copy(self.buffer(dest), self.buffer(src))
-            case Prefetch(dest, src):
+            case Copy(dest, src, origins):
+                return Copy(self.buffer(dest), self.buffer(src), origins)
+            case Prefetch(dest, src, origins):
                 return self.transfers.setdefault(
-                    step, Prefetch(self.buffer(dest), self.buffer(src))
+                    step, Prefetch(self.buffer(dest), self.buffer(src), origins)
                 )
             case Wait(transfer):
                 return Wait(self.transfers[transfer])
@@ -109,7 +109,7 @@ class _Binder:
             tuple(None if each is None else self.buffer(each) for each in step.ins),
             tuple(map(self.buffer, step.scratch)),
             None if step.predicate is None else self.buffer(step.predicate),
-            step.origin,
+            step.origins,
             tuple(map(self.program, step.bodies)),
             self._plan(step.plan),
         )

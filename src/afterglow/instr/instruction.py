@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from afterglow.graph import Op
+from afterglow.graph import Op, Origins, joined_origins
 from afterglow.instr.buffer import Access, Buffer
 from afterglow.instr.kernel_plan import KernelPlan
 from afterglow.support.errors import InternalError
@@ -53,6 +53,7 @@ class Copy(Instr):
 
     dest: Buffer
     src: Buffer
+    origins: Origins = ()
 
     def accesses(self) -> Iterator[tuple[Access, Buffer]]:
         """One written, one read."""
@@ -70,6 +71,7 @@ class Prefetch(Instr):
 
     dest: Buffer
     src: Buffer
+    origins: Origins = ()
 
     def accesses(self) -> Iterator[tuple[Access, Buffer]]:
         """The destination holds nothing yet: it is as good as scratch."""
@@ -106,11 +108,16 @@ class OpInstr(Instr):
     ins: tuple[Buffer | None, ...]
     scratch: tuple[Buffer, ...] = ()
     predicate: Buffer | None = None
-    origin: str = field(default="", compare=False)
+    origins: Origins = field(default=(), compare=False)
     bodies: tuple[Program, ...] = field(default=(), compare=False)
     """The functions that the op carries, as programs, once those are planned."""
     plan: KernelPlan | None = field(default=None, compare=False)
     """How a backend computes it; of a member of a stack, the stack has the plan."""
+
+    @property
+    def origin(self) -> str:
+        """The first of its origins, which stands for it in messages; empty if it has none."""
+        return self.origins[0] if self.origins else ""
 
     @property
     def required(self) -> tuple[Buffer, ...]:
@@ -183,7 +190,7 @@ class Stack(Instr):
         self.scratch = tuple(map(change, self.scratch))
 
 
-def ops_of(step: Instr) -> tuple[OpInstr, ...]:
+def ops_of(step: Instr | None) -> tuple[OpInstr, ...]:
     """The instruction itself if it computes an op, the members of a stack, nothing for others."""
     match step:
         case OpInstr():
@@ -191,3 +198,11 @@ def ops_of(step: Instr) -> tuple[OpInstr, ...]:
         case Stack(body):
             return body
     return ()
+
+
+def origins_of(step: Instr | None) -> Origins:
+    """The model's own nodes that an instruction computes; of a stack, those of all its members."""
+    match step:
+        case Copy(_, _, origins) | Prefetch(_, _, origins) | Wait(Prefetch(_, _, origins)):
+            return origins
+    return joined_origins(op.origins for op in ops_of(step))

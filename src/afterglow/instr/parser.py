@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from afterglow.graph import OPS, Subgraph
 from afterglow.graph.attributes import parse_attributes, parse_pairs
+from afterglow.graph.origins import parse_origins
 from afterglow.graph.parser import parse_type, unknown_op
 from afterglow.instr.buffer import Buffer, Region, row_major
 from afterglow.instr.instruction import (
@@ -85,7 +85,7 @@ class _Parser:
         elif word == "dealloc":
             self.program.body.append(Dealloc(self._buffer()))
         elif word == "copy":
-            self.program.body.append(Copy(*self._moved()))
+            self.program.body.append(Copy(*self._moved(), parse_origins(self.tokens)))
         elif word == "prefetch":
             self._prefetch()
         elif word == "wait":
@@ -184,7 +184,7 @@ class _Parser:
         return dest, self._buffer()
 
     def _prefetch(self) -> None:
-        transfer = Prefetch(*self._moved())
+        transfer = Prefetch(*self._moved(), parse_origins(self.tokens))
         self.transfers[transfer.dest] = transfer
         self.program.body.append(transfer)
 
@@ -242,8 +242,7 @@ class _Parser:
         predicate = self._buffer() if self.tokens.accept("if") else None
         made = OpInstr(op, tuple(outs), tuple(ins), tuple(scratch), predicate)
         made.plan = self._plan()
-        if self.tokens.accept("from"):
-            made.origin = json.loads(self.tokens.take("string", "the name of a node"))
+        made.origins = parse_origins(self.tokens)
         return made
 
     def _operand(self, outs: list[Buffer], ins: list[Buffer | None], scratch: list[Buffer]) -> None:

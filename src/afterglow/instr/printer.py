@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from afterglow.graph.attributes import attributes_text, value_text
+from afterglow.graph.origins import origins_text
 from afterglow.instr.buffer import Access, Buffer, row_major
 from afterglow.instr.instruction import (
     Alloc,
@@ -31,7 +31,7 @@ _PLAN_TUPLES = ("packed", "halo", "gap")
 def print_program(program: Program, *, origins: bool = False) -> str:
     """The whole program: dimensions, buffers, instructions; sizes and lifetimes are comments.
 
-    With `origins`, each op says which node of the model it came from.
+    With `origins`, each instruction says which nodes of the model it computes.
     """
     lines = [f"program {spell('@', program.name)}{_arenas(program)} {{"]
     lines.extend(dim_lines(dims_of_program(program)))
@@ -80,7 +80,7 @@ def _sized(text: str, buffer: Buffer) -> str:
 
 
 def instruction_text(step: Instr, *, origins: bool = False) -> str:
-    """One instruction; with `origins`, its ops say which nodes of the model they came from."""
+    """One instruction; with `origins`, it says which nodes of the model it computes."""
     match step:
         case Alloc(buffer):
             place = f" in {buffer.memory}" if buffer.memory else ""
@@ -90,10 +90,10 @@ def instruction_text(step: Instr, *, origins: bool = False) -> str:
             return f"dealloc {buffer}"
         case DeclareView(buffer):
             return f"{buffer} = view {buffer.root}{_place(buffer)} : {buffer.type}"
-        case Copy(dest, src):
-            return f"copy out {dest}, in {src}"
-        case Prefetch(dest, src):
-            return f"prefetch out {dest}, in {src}"
+        case Copy(dest, src, nodes):
+            return f"copy out {dest}, in {src}" + (origins_text(nodes) if origins else "")
+        case Prefetch(dest, src, nodes):
+            return f"prefetch out {dest}, in {src}" + (origins_text(nodes) if origins else "")
         case Wait(transfer):
             return f"wait {transfer.dest}"
         case OpInstr():
@@ -111,9 +111,8 @@ def _op_text(step: OpInstr, origins: bool) -> str:
     operands = ", ".join(_operands(step))
     attributes = attributes_text(step.op)
     predicate = f"if {step.predicate}" if step.predicate is not None else ""
-    origin = f"from {json.dumps(step.origin)}" if origins and step.origin else ""
-    parts = (f"{step.op.mnemonic} {operands}", attributes, predicate, plan_text(step.plan), origin)
-    return " ".join(filter(None, parts))
+    parts = (f"{step.op.mnemonic} {operands}", attributes, predicate, plan_text(step.plan))
+    return " ".join(filter(None, parts)) + (origins_text(step.origins) if origins else "")
 
 
 def plan_text(plan: KernelPlan | None) -> str:

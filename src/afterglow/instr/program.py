@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from afterglow.graph import Op
+from afterglow.graph import Op, Origins
 from afterglow.graph.dims import dims_of_op
 from afterglow.instr.buffer import Buffer, Region, row_major
 from afterglow.instr.instruction import (
@@ -120,9 +120,9 @@ def _port(buffer: Buffer) -> Port:
 class ProgramBuilder:
     """Appends instructions to a program; what `Op.select` is given."""
 
-    def __init__(self, program: Program, origin: str = "") -> None:
+    def __init__(self, program: Program, origins: Origins = ()) -> None:
         self.program = program
-        self.origin = origin
+        self.origins = origins
         self.predicate: Buffer | None = None
 
     def alloc(self, name: str, type: TensorType) -> Buffer:
@@ -134,12 +134,12 @@ class ProgramBuilder:
     def emit(self, op: Op, outs: Sequence[Buffer], ins: Sequence[Buffer | None]) -> None:
         """Compute an op."""
         self.program.body.append(
-            OpInstr(op, tuple(outs), tuple(ins), (), self.predicate, self.origin)
+            OpInstr(op, tuple(outs), tuple(ins), (), self.predicate, self.origins)
         )
 
     def copy(self, dest: Buffer, src: Buffer) -> None:
         """Move elements between buffers of one type."""
-        self.program.body.append(Copy(dest, src))
+        self.program.body.append(Copy(dest, src, self.origins))
 
     def window(
         self,

@@ -30,7 +30,7 @@ class DequantizePerReader(Pass):
 
 def _dequantize_for(function: Function, node: Node, user: Node) -> None:
     """Give one user a copy of the node, right before it."""
-    b = Builder(function, user, name=node.name, origin=node.origin, predicate=node.predicate)
+    b = Builder(function, user, name=node.name, origins=node.origins, predicate=node.predicate)
     copy = b.emit(node.op, *node.operands)
     for reader, index in node.result.uses:
         if reader is user and index >= 0:

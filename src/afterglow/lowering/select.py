@@ -27,7 +27,7 @@ def step_of(node: Node) -> OpInstr:
     """A node as an instruction on buffers of its own, which are nobody else's: to ask about it."""
     outs = tuple(Buffer(value.name, value.type, Region.ARENA) for value in node.results)
     ins = tuple(None if value is None else _operand(value) for value in node.operands)
-    return OpInstr(node.op, outs, ins, origin=node.origin)
+    return OpInstr(node.op, outs, ins, origins=node.origins)
 
 
 def _operand(value: Value) -> Buffer:
@@ -84,7 +84,7 @@ class Selection:
             self.buffers[state].level = state.level
 
     def _select(self, node: Node) -> None:
-        p = ProgramBuilder(self.program, node.origin or node.name)
+        p = ProgramBuilder(self.program, node.origins or (node.name,))
         outs = tuple(self._result(p, value) for value in node.results)
         ins = tuple(None if v is None else self.buffers[v] for v in node.operands)
         if node.predicate is not None:

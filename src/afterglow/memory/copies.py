@@ -21,6 +21,7 @@ from afterglow.instr import (
     OpInstr,
     Program,
     Region,
+    origins_of,
 )
 from afterglow.instr.overlap import overlap, placed_inside
 from afterglow.ops.movement import Transpose, taken
@@ -162,7 +163,7 @@ def _copy_from_view(step: Instr) -> Copy:
     if isinstance(step, Copy):
         return step
     perm, out, x = _turn(step)
-    return Copy(out, _at(x, out.type, taken(x.strides, perm)))
+    return Copy(out, _at(x, out.type, taken(x.strides, perm)), origins_of(step))
 
 
 def _copy_to_view(step: Instr) -> Copy:
@@ -171,7 +172,7 @@ def _copy_to_view(step: Instr) -> Copy:
         return step
     perm, out, x = _turn(step)
     back = [perm.index(axis) for axis in range(len(perm))]
-    return Copy(_at(out, x.type, taken(out.strides, back)), x)
+    return Copy(_at(out, x.type, taken(out.strides, back)), x, origins_of(step))
 
 
 def _turn(step: Instr) -> tuple[tuple[int, ...], Buffer, Buffer]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from afterglow.graph import Halo
+from afterglow.graph import Halo, joined_origins
 from afterglow.instr import Buffer, Instr, OpInstr, Program, Region
 from afterglow.instr.overlap import placed_inside, slabs_around
 from afterglow.memory.kernel_plans import PlanStep
@@ -124,9 +124,11 @@ class _Surrounding:
     def _fills(self) -> Iterator[Instr]:
         """Fill what lies around the inner window."""
         value = self.requests[0].halo.value
+        origins = joined_origins(request.step.origins for request in self.requests)
         for starts, extents in slabs_around(self.filled, self.before, self.old.type.shape):
             slab = self._window(f"{self.old.name}.edge", starts, extents)
-            yield OpInstr(Fill(slab.type.shape, value, slab.type.dtype), (slab,), ())
+            fill = Fill(slab.type.shape, value, slab.type.dtype)
+            yield OpInstr(fill, (slab,), (), origins=origins)
 
     def _window(self, name: str, starts: Sequence[int], extents: Sequence[int]) -> Buffer:
         start = sum(s * i for s, i in zip(self.new.strides, starts, strict=True))

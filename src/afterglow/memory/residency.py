@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.instr import Access, Buffer, Copy, Instr, Program, Region, Stack, ops_of
+from afterglow.instr import Access, Buffer, Copy, Instr, Program, Region, Stack, origins_of
 from afterglow.instr.printer import instruction_text
 from afterglow.memory.lifetimes import Lifetime, aligned
 from afterglow.memory.memories import Memories
@@ -186,7 +186,7 @@ class _Chooser:
 
 def _where(step: Instr) -> str:
     """The model's own nodes that an instruction comes from."""
-    origins = ", ".join(dict.fromkeys(op.origin for op in ops_of(step) if op.origin))
+    origins = ", ".join(origins_of(step))
     return f"in node {origins}" if origins else ""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from afterglow.instr import Buffer, Copy, Instr, Prefetch, Program, Wait
+from afterglow.instr import Buffer, Copy, Instr, Prefetch, Program, Wait, origins_of
 from afterglow.memory.lifetimes import lifetimes_of, lower_bound, place_lifetimes, working_steps
 from afterglow.memory.memories import Memories, MemorySpace
 from afterglow.memory.placement import arena_of, place
@@ -91,11 +91,13 @@ def _insert_transfers(program: Program, residencies: Sequence[Residency]) -> Non
     inside: dict[int, dict[Buffer, Buffer]] = {}
     for each in residencies:
         if each.source is not None:
-            transfer = Prefetch(each.buffer, each.source)
+            origins = origins_of(program.body[each.first])
+            transfer = Prefetch(each.buffer, each.source, origins)
             before.setdefault(each.issue, []).append(transfer)
             fetched.setdefault(each.first, []).append(Wait(transfer))
         if each.target is not None:
-            after.setdefault(each.last, []).append(Copy(each.target, each.buffer))
+            origins = origins_of(program.body[each.last])
+            after.setdefault(each.last, []).append(Copy(each.target, each.buffer, origins))
         if each.uses:
             each.buffer.name = program.names.claim(each.buffer.name)
         for index in each.uses:

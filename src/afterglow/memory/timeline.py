@@ -19,6 +19,7 @@ from afterglow.instr import (
     OpInstr,
     Program,
     Stack,
+    origins_of,
 )
 
 
@@ -113,7 +114,7 @@ def kind_of(step: Instr | None) -> str:
 
 def origin_of(step: Instr | None) -> str:
     """The model's own nodes that an instruction comes from."""
-    return ", ".join(dict.fromkeys(op.origin for op in _ops(step) if op.origin))
+    return ", ".join(origins_of(step))
 
 
 def _ops(step: Instr | None) -> Iterator[OpInstr]:

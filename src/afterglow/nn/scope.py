@@ -59,7 +59,9 @@ class Scope:
     def emit_all(self, op: Op, *operands: Value | None) -> tuple[Value, ...]:
         """Apply an op that has any number of results."""
         name = self._inside(op.mnemonic)
-        return self.builder.emit_all(op, *operands, name=name, origin=self.path)
+        return self.builder.emit_all(
+            op, *operands, name=name, origins=(self.path,) if self.path else ()
+        )
 
     def layer(self, name: str, layer: AnyLayer, *inputs: Value) -> Value:
         """Build a layer inside of this one; its parameters begin with `name`."""

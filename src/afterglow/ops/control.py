@@ -205,7 +205,7 @@ def emit_scan(
     body = b.function.module.new_function(f"{b.name or b.function.name}.step")
     parts = [value.type.with_shape(value.type.shape[1:]) for value in scanned]
     new, results = step(
-        Builder(body, origin=b.origin),
+        Builder(body, origins=b.origins),
         [body.input("carried", value.type) for value in carried],
         [body.input("part", type) for type in parts],
         [body.input("captured", value.type) for value in captured],

@@ -44,18 +44,25 @@ def _appended(
     """The room with what is new; what else reads the present value reads it there."""
     node = present.producer
     if node is None or past in node.operands[1:] or node.operands[0] is not past:
-        return Builder(function).emit(Overwrite((0,) * room.type.rank), room, present)
-    b = Builder(function, node, origin=node.origin)
+        return _copied(function, present, room)
+    b = Builder(function, node, origins=node.origins)
     if isinstance(node.op, Concat) and node.op.axis % past.type.rank == axis:
         written = _written_behind(b, past, node.given[1:], room, axis)
     elif isinstance(node.op, AppendRows) and axis == 2 and _is_masked(node, present):
         _, new, starts = node.given
         written = append_in_place(b, room, new, starts)
     else:
-        return Builder(function).emit(Overwrite((0,) * room.type.rank), room, present)
+        return _copied(function, present, room)
     function.replace(present, _window(b, written, present.type))
     function.erase(node)
     return written
+
+
+def _copied(function: Function, present: Value, room: Placeholder) -> Value:
+    """The room with the whole present value at its beginning."""
+    origins = () if present.producer is None else present.producer.origins
+    b = Builder(function, origins=origins)
+    return b.emit(Overwrite((0,) * room.type.rank), room, present)
 
 
 def _written_behind(

@@ -170,7 +170,7 @@ class _Items:
         if types != wanted:
             raise _dependent(node.origin or node.name)
         names = [self.target.names.claim(result.name) for result in node.results]
-        copy = Node(band.op, operands, types, names, node.origin)
+        copy = Node(band.op, operands, types, names, node.origins)
         self.target.insert(copy)
         self.values.update(zip(node.results, copy.results, strict=True))
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from afterglow.graph import Builder, Function, Node, Op, Value
 from afterglow.passes.base import Pass
+from afterglow.passes.provenance import give_origins, replaced_nodes
 from afterglow.support.errors import CompileError
 from afterglow.support.worklist import Worklist
 from afterglow.types.extent import UndecidedExtentError
@@ -93,7 +94,7 @@ class _Driver:
                 self.function,
                 node,
                 name=node.name,
-                origin=node.origin,
+                origins=node.origins,
                 predicate=node.predicate,
             )
             replacement = self._try(rule, node, builder)
@@ -132,6 +133,7 @@ class _Driver:
             if id(old) in self.escaping:
                 self.escaping.add(id(new))
         old_names = [result.name for result in node.results]
+        give_origins(builder.emitted, replaced_nodes(node, self.escaping))
         self._erase(node)
         for name, new in zip(old_names, values, strict=True):
             if new.producer in builder.emitted and new.producer.function is self.function:

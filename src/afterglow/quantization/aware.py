@@ -96,7 +96,7 @@ def _round_weight(function: Function, anchor: Node) -> None:
     """Let a product read what bytes of its weight would stand for, with a scale for each column."""
     weight = anchor.operands[1]
     assert weight is not None
-    b = Builder(function, anchor, name=f"{weight.name}.quantized", origin=anchor.origin)
+    b = Builder(function, anchor, name=f"{weight.name}.quantized", origins=anchor.origins)
     axis = column_axis(anchor)
     others = tuple(place for place in range(weight.type.rank) if place != axis)
     reach = b.emit(ReduceMax(others, keepdims=False), b.emit(Abs(), weight))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from afterglow.graph import Builder, Constant, Function, Node, Value
+from afterglow.graph import Builder, Constant, Function, Node, Origins, Value
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
@@ -134,13 +134,13 @@ class Convert(Pass):
         """
         parameters = self.parameters(source, dtype)
         first = next(iter(function.nodes)) if value.producer is None else value.producer.after
-        b = Builder(function, first, name=f"{value.name}.quantized", origin=_origin(value))
+        b = Builder(function, first, name=f"{value.name}.quantized", origins=_origins(value))
         scale = b.constant(np.array(parameters.scales[0], np.float32), f"{value.name}.scale")
         zero = b.constant(np.array(parameters.offsets[0], dtype.numpy), f"{value.name}.zero")
         axis = max(0, value.type.rank - 1)
         stored = b.emit(QuantizeLinear(axis, dtype), value, scale, zero)
         for node, index in readers:
-            reader = Builder(function, node, name=f"{value.name}.real", origin=node.origin)
+            reader = Builder(function, node, name=f"{value.name}.real", origins=node.origins)
             node.set_operand(index, reader.emit(DequantizeLinear(axis), stored, scale, zero))
             if isinstance(node.op, (Conv, MatMul)):
                 self._convert_weight(function, node, value.name, parameters.scales[0])
@@ -168,7 +168,7 @@ class Convert(Pass):
                 divided=self._factors(point),
                 centred=bias is not None and self.config.correct_bias,
             )
-        b = Builder(function, anchor, name=weight.name, origin=anchor.origin)
+        b = Builder(function, anchor, name=weight.name, origins=anchor.origins)
         stored = b.constant(chosen.stored, f"{weight.name}.stored")
         scales = b.constant(chosen.scales, f"{weight.name}.scale")
         anchor.set_operand(1, b.emit(chosen.op, stored, scales))
@@ -216,7 +216,7 @@ class _Bias:
 
     def replace(self, function: Function, name: str, integers: Array, scales: Array) -> None:
         """Add dequantized integers instead."""
-        b = Builder(function, self.node, name=name, origin=self.node.origin)
+        b = Builder(function, self.node, name=name, origins=self.node.origins)
         stored, scale = b.constant(integers, f"{name}.stored"), b.constant(scales, f"{name}.scale")
         self.node.set_operand(self.index, b.emit(DequantizeLinear(0), stored, scale))
 
@@ -225,7 +225,7 @@ def _return(function: Function, value: Value, stored: Value) -> None:
     """Return what the integers of a value stand for instead of the value itself."""
     quantize = stored.producer
     assert quantize is not None
-    b = Builder(function, quantize.after, name=f"{value.name}.real", origin=_origin(value))
+    b = Builder(function, quantize.after, name=f"{value.name}.real", origins=_origins(value))
     axis = max(0, value.type.rank - 1)
     real = b.emit(DequantizeLinear(axis), stored, *quantize.operands[1:])
     function.replace(value, real)
@@ -238,5 +238,5 @@ def column_axis(anchor: Node) -> int:
     return int(isinstance(op, MatMul) and not op.transpose_rhs)
 
 
-def _origin(value: Value) -> str:
-    return "" if value.producer is None else value.producer.origin
+def _origins(value: Value) -> Origins:
+    return () if value.producer is None else value.producer.origins

@@ -57,7 +57,7 @@ class _Rewriter:
 
     def convert(self, node: Node) -> None:
         """op(x…)  ->  cast(op(cast(x)…))."""
-        b = Builder(self.function, node, origin=node.origin, predicate=node.predicate)
+        b = Builder(self.function, node, origins=node.origins, predicate=node.predicate)
         operands = [None if v is None else self._narrow(b, v) for v in node.operands]
         names = [result.name for result in node.results]
         new = b.emit_node(node.op, *operands, name=names[0])

@@ -60,7 +60,7 @@ class QuantizeProducts(Pass):
             x = node.operands[0]
             assert x is not None
             if x not in rows:
-                rows[x] = _quantized_rows(Builder(function, node, origin=node.origin), x)
+                rows[x] = _quantized_rows(Builder(function, node, origins=node.origins), x)
             self._replace(function, node, *rows[x])
         return bool(chosen)
 
@@ -81,7 +81,7 @@ class QuantizeProducts(Pass):
         chosen = quantize_weight(weight.data, 0 if op.transpose_rhs else 1)
         if self.rounding is not None:
             chosen = self.rounding.rounded([node.name], op, weight.data, chosen)
-        b = Builder(function, node, name=node.name, origin=node.origin, predicate=node.predicate)
+        b = Builder(function, node, name=node.name, origins=node.origins, predicate=node.predicate)
         stored = b.constant(chosen.stored, f"{weight.name}.stored")
         columns = b.constant(chosen.scales.astype(np.float32), f"{weight.name}.scale")
         sums = b.emit(QuantizedMatMul(False, op.transpose_rhs), rows, stored, columns)

@@ -31,8 +31,8 @@ def add_gains(function: Function, observed: Container[str]) -> dict[Node, Value]
 
 def _add_gain(function: Function, value: Value) -> Node:
     assert value.producer is not None
-    origin = value.producer.origin
-    b = Builder(function, value.producer.after, name=f"{value.name}.scaled", origin=origin)
+    origins = value.producer.origins
+    b = Builder(function, value.producer.after, name=f"{value.name}.scaled", origins=origins)
     ones = b.constant(np.ones(value.type.shape[-1], np.float32), f"{value.name}.gain")
     readers = value.uses
     gain = b.emit_node(Mul(), value, ones)

@@ -75,8 +75,8 @@ def _stored(function: Function, value: Value, chosen: Quantization, dtype: DType
     """dequantize(quantize(x, s, z), s, z)."""
     node = value.producer
     before = next(iter(function.nodes)) if node is None else node.after
-    origin = "" if node is None else node.origin
-    b = Builder(function, before, name=f"{value.name}.stored", origin=origin)
+    origins = () if node is None else node.origins
+    b = Builder(function, before, name=f"{value.name}.stored", origins=origins)
     scale = b.constant(np.array(chosen.scales[0], np.float32), f"{value.name}.scale")
     zero = b.constant(np.array(chosen.offsets[0], dtype.numpy), f"{value.name}.zero")
     axis = max(0, value.type.rank - 1)

@@ -11,12 +11,12 @@ from afterglow.support.patterns import fits, near_names
 
 def is_named(node: Node, patterns: Iterable[str]) -> bool:
     """Whether one of the patterns fits a name of a node."""
-    return any(fits(name, pattern) for name in (node.origin, node.name) for pattern in patterns)
+    return any(fits(name, pattern) for name in (*node.origins, node.name) for pattern in patterns)
 
 
 def check_named(patterns: Sequence[str], nodes: Iterable[Node], what: str) -> None:
     """Raise if a pattern fits none of the nodes, which are `what`."""
-    both = (name for node in nodes for name in (node.origin, node.name) if name)
+    both = (name for node in nodes for name in (*node.origins, node.name))
     names = list(dict.fromkeys(both))
     for pattern in patterns:
         if not any(fits(name, pattern) for name in names):

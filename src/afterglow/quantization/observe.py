@@ -81,7 +81,7 @@ def add_observers(
     found = [value for value in values if _is_observable(value)]
     outputs = [_observe(function, value, typical) for value in found]
     observers = Observers(tuple(map(_described, found)))
-    b = Builder(function, origin="observers")
+    b = Builder(function, origins=("observers",))
     for name, parts in zip(observers.output_names, zip(*outputs, strict=True), strict=True):
         function.output(name, b.emit(Concat(0), *parts) if len(parts) > 1 else parts[0])
     return observers
@@ -94,7 +94,7 @@ def _is_observable(value: Value) -> bool:
 
 def _observe(function: Function, value: Value, typical: Extents) -> tuple[Value, ...]:
     """Emit the nodes that observe a value; their results are in the order of `OUTPUTS`."""
-    b = Builder(function, name="observed", origin=f"observer of {value.name}")
+    b = Builder(function, name="observed", origins=(f"observer of {value.name}",))
     rows = value if _channels(value) else b.emit(Reshape((value.type.size, 1)), value)
     low, high, mean = b.emit_all(ChannelRangesOp(), rows)
     reach = b.emit(Reach(LEAST_REACH, LARGEST_REACH), low, high)

@@ -127,7 +127,7 @@ def add_simulation(function: Function, converted: Function) -> list[Layer]:
         _simulate(function, anchor, other, switches, place)
         for place, (anchor, other) in enumerate(pairs.items())
     ]
-    b = Builder(function, origin="simulation")
+    b = Builder(function, origins=("simulation",))
     parts = [power for kind in zip(*powers, strict=True) for power in kind]
     function.output(POWERS, b.emit(Concat(0), *parts))
     return layers
@@ -137,7 +137,7 @@ def _simulate(
     function: Function, anchor: Node, other: _Converted, switches: Value, place: int
 ) -> tuple[Value, Value]:
     """Let a layer be as converted if its switch is on; the powers of its result and its error."""
-    b = Builder(function, anchor.after, name=f"{anchor.name}.simulated", origin=anchor.origin)
+    b = Builder(function, anchor.after, name=f"{anchor.name}.simulated", origins=anchor.origins)
     exact = anchor.result
     switch = b.emit(Reshape(()), b.emit(Slice((place,), (1,), (1,)), switches))
     with b.when(switch):
@@ -231,7 +231,7 @@ def _stored_values(function: Function, points: set[str]) -> Iterator[tuple[str, 
     for node in [*function.nodes]:
         match node:
             case Node(QuantizeLinear(axis), [x, scale, zero]) if x and x.name in points:
-                b = Builder(function, node.after, name=f"{x.name}.probed", origin="probe")
+                b = Builder(function, node.after, name=f"{x.name}.probed", origins=("probe",))
                 yield x.name, b.emit(DequantizeLinear(axis), node.result, scale, zero)
 
 
@@ -240,7 +240,7 @@ def _sampled(function: Function, value: Value) -> Value:
     shape = value.type.shape
     if any(map(is_ranged, shape)) or len(shape) < 2 or value.type.size <= SAMPLED:
         return value
-    b = Builder(function, name="probe", origin="probe")
+    b = Builder(function, name="probe", origins=("probe",))
     width = shape[-1]
     count = value.type.size // width
     step = -(-value.type.size // SAMPLED) | 1

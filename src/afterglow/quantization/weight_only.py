@@ -125,7 +125,7 @@ class QuantizeWeights(Pass):
             for name, data in found.parts.items()
         ]
         for node, _ in constant.uses:
-            reader = Builder(function, node, origin=node.origin, predicate=node.predicate)
+            reader = Builder(function, node, origins=node.origins, predicate=node.predicate)
             function.substitute(node, _computed(reader, node, found, parts))
 
     def _quantized(self, rows: Array, readers: list[Node]) -> QuantizedWeight:

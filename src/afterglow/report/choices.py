@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from afterglow.backends.capabilities import Choice, PlanProgram, Tuning
 from afterglow.backends.policy import Policy
-from afterglow.instr import Program
-from afterglow.memory.timeline import origin_of
+from afterglow.graph import Origins
+from afterglow.instr import Program, origins_of
 from afterglow.runtime.device import LoadOptions
 
 
@@ -29,7 +29,8 @@ class ExplainedChoice:
     kernel: str
     operands: tuple[str, ...]
     result: str
-    origins: tuple[str, ...]
+    origins: tuple[Origins, ...]
+    """The nodes of the model that each of its instructions computes."""
     candidates: tuple[ExplainedCandidate, ...]
 
 
@@ -50,7 +51,7 @@ def _explained(choice: Choice, program: Program) -> ExplainedChoice:
         kernel=choice.kernel,
         operands=tuple(str(b.type) for b in anchor.ins[:2] if b is not None),
         result=str(anchor.outs[0].type),
-        origins=tuple(origin_of(program.body[place]) for place in choice.places),
+        origins=tuple(origins_of(program.body[place]) for place in choice.places),
         candidates=tuple(
             ExplainedCandidate(
                 each.variant,

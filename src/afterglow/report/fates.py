@@ -40,7 +40,8 @@ def origins(module: Module) -> Origins:
     found: dict[str, set[str]] = {}
     for function in module.functions.values():
         for node in function.nodes:
-            found.setdefault(node.origin, set()).add(node.op.mnemonic)
+            for origin in node.origins:
+                found.setdefault(origin, set()).add(node.op.mnemonic)
     return found
 
 
@@ -51,10 +52,11 @@ def find_fates(
 
     `wanted` maps each node to its ops before lowering.
     """
-    on_host = {op.origin for step in host for op in _ops_of(step)}
+    on_host = {origin for step in host for op in _ops_of(step) for origin in op.origins}
     computed: dict[str, set[str]] = {}
     for op in _ops_in(program):
-        computed.setdefault(op.origin, set()).add(op.op.mnemonic)
+        for origin in op.origins:
+            computed.setdefault(origin, set()).add(op.op.mnemonic)
     fates = Fates()
     for name, op_type in nodes:
         ops = computed.get(name, set())

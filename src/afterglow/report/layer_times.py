@@ -55,4 +55,4 @@ def layer_times(source: Source, options: Options, feed: Mapping[str, Any]) -> La
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     loading = LoadOptions(options.threads or 1)
     steps = profile(backend, program, [arrays[name] for name in names], loading, REPEAT)
-    return LayerTimes(tuple((frozenset(step.origin.split(", ")), step.seconds) for step in steps))
+    return LayerTimes(tuple((frozenset(step.origins), step.seconds) for step in steps))

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from afterglow.backends.capabilities import Profiling, StepSeconds
-from afterglow.instr import Instr, Program, interface_of
+from afterglow.graph import Origins
+from afterglow.instr import Instr, Program, interface_of, origins_of
 from afterglow.instr.bind import bind_program
-from afterglow.memory.timeline import origin_of
 from afterglow.ops.flops import step_bytes, step_flops
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.extents import ExtentReader
@@ -23,7 +23,7 @@ class StepTime:
 
     place: int
     kernel: str
-    origin: str
+    origins: Origins
     operands: tuple[str, ...]
     results: tuple[str, ...]
     seconds: float
@@ -70,7 +70,7 @@ def _described(instruction: Instr, step: StepSeconds, extents: Extents) -> StepT
     return StepTime(
         place=step.place,
         kernel=step.kernel,
-        origin=origin_of(instruction),
+        origins=origins_of(instruction),
         operands=tuple(str(type.bind(extents)) for type in ins),
         results=tuple(str(type.bind(extents)) for type in outs),
         seconds=step.seconds,

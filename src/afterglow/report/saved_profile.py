@@ -27,6 +27,6 @@ def profile_saved(
     for _ in range(repeat):
         best = np.minimum(best, executable.time_steps(inputs, compiled.states))
     return [
-        StepTime(place, step.kernel, step.origin, (), (), float(seconds), 0.0, 0, step.on_host)
+        StepTime(place, step.kernel, step.origins, (), (), float(seconds), 0.0, 0, step.on_host)
         for place, (step, seconds) in enumerate(zip(steps, best, strict=True))
     ]

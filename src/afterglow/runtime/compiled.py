@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeAlias
 
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
-from afterglow.runtime.device import DeviceBuffer, Executable
+from afterglow.runtime.device import DeviceBuffer, Executable, WritesOutputs
+from afterglow.runtime.extents import ExtentReader
 from afterglow.runtime.growth import Growth, fill
 from afterglow.runtime.micro_batches import MicroBatchedExecutable, MicroBatches
+from afterglow.runtime.output_targets import check_shape, copied_into, overlap
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
+
+_Run: TypeAlias = Callable[[Sequence[Array], Mapping[str, DeviceBuffer]], list[Array]]
 
 
 @dataclass(frozen=True)
@@ -134,10 +139,37 @@ class CompiledFunction:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on arrays of exactly the input types."""
+        return self._run(inputs, self.executable.run)
+
+    def run_into(self, inputs: Sequence[Array], targets: Mapping[int, Array]) -> list[Array]:
+        """The same; the outputs at the places of `targets` are written into these arrays.
+
+        They are written directly if the executable can, and if they share no memory with inputs.
+        """
+        extents = {} if self._extents is None else self._extents.read(inputs, self.states)
+        for place, target in targets.items():
+            shape = self.interface.outputs[place].type.bind(extents).shape
+            check_shape(self.output_names[place], target, shape)
+        if self._run_into is None or overlap(targets.values(), inputs):
+            return copied_into(targets, self.run(inputs), self.output_names)
+        return self._run(inputs, partial(self._run_into, targets=targets))
+
+    @cached_property
+    def _extents(self) -> ExtentReader | None:
+        """What reads extents off inputs; None if all shapes are exact."""
+        return ExtentReader.of(self.interface) if self.interface.dims else None
+
+    @cached_property
+    def _run_into(self) -> Callable[..., list[Array]] | None:
+        """What runs with outputs written to given arrays; None if the executable cannot."""
+        executable = self.executable
+        return executable.run_into if isinstance(executable, WritesOutputs) else None
+
+    def _run(self, inputs: Sequence[Array], run: _Run) -> list[Array]:
         if self._growth is not None:
             self._growth.check_room(self.states)
         try:
-            outputs = self.executable.run(inputs, self.states)
+            outputs = run(inputs, self.states)
         except (MemoryError, ValueError) as error:
             if not lacks_memory(error):
                 raise

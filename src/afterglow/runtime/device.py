@@ -98,12 +98,29 @@ class Executable(Protocol):
         """Begin to run on buffers of its device; the error of a run comes with the result."""
 
 
+@runtime_checkable
+class WritesOutputs(Protocol):
+    """An executable that can write outputs into arrays of the caller's."""
+
+    def run_into(
+        self,
+        inputs: Sequence[Array],
+        states: Mapping[str, DeviceBuffer],
+        targets: Mapping[int, Array],
+    ) -> list[Array]:
+        """Run once; the outputs at the places of `targets` are these arrays, others are new.
+
+        They have the element types and shapes of the outputs, lie in order, can be written, and
+        share no memory with the inputs or with each other.
+        """
+
+
 @dataclass(frozen=True)
 class StepName:
     """A step of compiled code: its kernels, the nodes that they compute, and who runs it."""
 
     kernel: str
-    origin: str
+    origins: tuple[str, ...]
     on_host: bool = False
 
 

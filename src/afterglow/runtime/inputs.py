@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.runtime.foreign_arrays import array_of, is_foreign
 from afterglow.runtime.signature import TensorInfo
-from afterglow.runtime.torch_tensors import array_of, is_tensor
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
@@ -56,9 +56,11 @@ def _strings(info: TensorInfo, array: Array) -> Array:
 def _as_array(info: TensorInfo, given: Any) -> Array:
     assert info.dtype is not None
     try:
-        array = array_of(given) if is_tensor(given) else np.asarray(given)
+        array = array_of(given) if is_foreign(given) else np.asarray(given)
     except ValueError:  # a list whose parts have different lengths
         raise _no_array(info, given) from None
+    except UsageError as error:
+        raise UsageError(f"input {info.name!r}: {error.what}", help=error.help) from None
     if info.dtype.kind is not Kind.STRING and array.dtype.kind == "O":
         raise _no_array(info, given)
     return _converted(info, info.dtype, array) if isinstance(given, _PLAIN) else array

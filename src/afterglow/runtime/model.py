@@ -21,12 +21,13 @@ from afterglow.runtime.bundle import (
 )
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
 from afterglow.runtime.extents import Shape, check_extents
+from afterglow.runtime.foreign_arrays import library_of
 from afterglow.runtime.inputs import checked_input
 from afterglow.runtime.model_html import model_html
+from afterglow.runtime.output_targets import copied_into, targets_of
 from afterglow.runtime.saved import check_replaceable, save_versions, saved_bytes
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.signature import Signature, TensorInfo
-from afterglow.runtime.torch_tensors import is_tensor, tensor_of
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.runtime.versions import Key, Versions, by_input
 from afterglow.support.errors import AfterglowError, UsageError
@@ -242,10 +243,51 @@ class CompiledModel:
 
         A single dictionary gives inputs by name. Sequences are lists of arrays, and an empty
         optional is None, as inputs and outputs. Python lists and numbers are converted to arrays
-        of the input's element type. If an input is a tensor of PyTorch, outputs are such, too.
+        of the input's element type. Arrays of other libraries, such as PyTorch and JAX, are read
+        where they lie; outputs are arrays of that library, then.
         """
+        return _alone(self._run_all(self._feed(arrays, named)))
+
+    def run_into(self, outputs: Any, *arrays: Any, **named: Any) -> Any:
+        """Run as a call does, with outputs written into given arrays; returns what a call does.
+
+        `outputs` is an array, a sequence of one for each output, or a dictionary of arrays by the
+        names of some outputs. They must be contiguous arrays, or tensors of another library in the
+        memory of the CPU, with the element types and shapes of the outputs. Nothing is copied
+        unless one shares memory with an input, or a part of the model runs on another device or on
+        the host. After an error their contents are undefined.
+        """
+        targets = targets_of(self.outputs, outputs)
+        feed = self._feed(arrays, named)
+        recent = self._recent
+        if recent is not None and recent.takes(feed):
+            results = self._run_into(recent.version, feed, targets)
+        else:
+            checked = self._checked(feed)
+            version = self._version_for(checked)
+            results = self._run_into(version, checked, targets)
+            self._remember(version, checked)
+        return _alone(_as_given(feed, results))
+
+    def _run_into(
+        self,
+        version: Version | SegmentedVersion,
+        arrays: Mapping[str, Any],
+        targets: Mapping[int, Array],
+    ) -> list[Any]:
+        """The outputs of a run, those at the places of `targets` in these arrays."""
+        try:
+            if isinstance(version, Version):
+                return version.run_into(arrays, targets)
+            names = [info.name for info in self.outputs]
+            return copied_into(targets, version.run(arrays), names)
+        except MemoryError:
+            raise _out_of_memory(version) from None
+
+    def _feed(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a caller gives by position or by name, by name."""
         if len(arrays) == 1 and type(arrays[0]) is dict and not named and self._takes_tensors:
-            return _alone(self._run_all(arrays[0]))
+            return arrays[0]
         if len(arrays) > len(self.inputs):
             listed = ", ".join(info.name for info in self.inputs)
             raise UsageError(
@@ -256,14 +298,11 @@ class CompiledModel:
         twice = [name for name in named if name in feed]
         if twice:
             raise UsageError(f"input {twice[0]!r} is given by position and by name")
-        return _alone(self._run_all({**feed, **named}))
+        return {**feed, **named}
 
     def _run_all(self, feed: Mapping[str, Any]) -> list[Any]:
         """All outputs, as the kind of arrays that was given."""
-        outputs = self.run(None, feed)
-        if any(type(given) is not np.ndarray and is_tensor(given) for given in feed.values()):
-            return [tensor_of(each) if type(each) is np.ndarray else each for each in outputs]
-        return outputs
+        return _as_given(feed, self.run(None, feed))
 
     def reset(self, arrays: Mapping[str, Array] | None = None) -> None:
         """Let all state be as before the first call: zeros, and empty where it grows.
@@ -432,6 +471,14 @@ class _Recent:
         for name in self.value_inputs:
             found.append(feed[name].tobytes())
         return tuple(found) in self.taken
+
+
+def _as_given(feed: Mapping[str, Any], outputs: list[Any]) -> list[Any]:
+    """Outputs as arrays of the library that an input is of."""
+    convert = library_of(feed.values())
+    if convert is None:
+        return outputs
+    return [convert(each) if type(each) is np.ndarray else each for each in outputs]
 
 
 def _alone(outputs: Sequence[Any]) -> Any:

@@ -63,7 +63,15 @@ def _record_steps(
     seconds = executable.time_steps(inputs, compiled.states)
     for step, taken in zip(executable.steps(), seconds, strict=True):
         where = "host" if step.on_host else row.process
-        trace.add(row, step.kernel, begin, begin + taken, kind="step", node=step.origin, on=where)
+        trace.add(
+            row,
+            step.kernel,
+            begin,
+            begin + taken,
+            kind="step",
+            node=", ".join(step.origins),
+            on=where,
+        )
         begin += taken
 
 

@@ -39,8 +39,13 @@ def array_of(tensor: Any) -> Array:
         ) from None
 
 
+def is_plain(tensor: Any) -> bool:
+    """Whether the elements of a tensor lie in the memory of the CPU as they are."""
+    return tensor.is_cpu and not tensor.is_conj() and not tensor.is_neg()
+
+
 def _array_of(plain: Any) -> Array:
-    if not plain.is_cpu or plain.is_conj() or plain.is_neg():
+    if not is_plain(plain):
         plain = plain.resolve_conj().resolve_neg().cpu()
     try:
         array: Array = plain.numpy()

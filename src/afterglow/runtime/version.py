@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.extents import Shapes
+from afterglow.runtime.output_targets import copied_into
 from afterglow.runtime.signature import Signature, TensorInfo
-from afterglow.types import OutputForm, OutputKind
+from afterglow.types import Array, OutputForm, OutputKind
 from afterglow.types.output_form import assemble, element_place
 
 
@@ -58,6 +59,12 @@ class Version:
         """The outputs as a caller gets them."""
         outputs = self.compiled.run(self.inputs_of(arrays))
         return outputs if self._gives_tensors else assemble(self.forms, outputs)
+
+    def run_into(self, arrays: Mapping[str, Any], targets: Mapping[int, Array]) -> list[Any]:
+        """The same; the outputs at the places of `targets` are in these arrays."""
+        if self._gives_tensors:
+            return self.compiled.run_into(self.inputs_of(arrays), targets)
+        return copied_into(targets, self.run(arrays), [form.name for form in self.forms])
 
     def inputs_of(self, arrays: Mapping[str, Any]) -> list[Any]:
         """What its program takes, in order, of what a caller gives by name."""

@@ -92,7 +92,7 @@ class LoRA:
         """Add to a product what the factors give."""
         x = node.operands[0]
         assert x is not None
-        builder = Builder(main, node.after, origin=node.origin)
+        builder = Builder(main, node.after, origins=node.origins)
         narrow = builder.emit(MatMul(), x, a)
         if self.scale != 1:
             narrow = builder.emit(Mul(), narrow, scalar(builder, self.scale, narrow))

@@ -85,7 +85,7 @@ def _use_batch(function: Function, norm: Node) -> None:
             f"batch norm %{norm.name} has one value per channel, whose variance is 0",
             help="train with a larger batch, or freeze the running statistics",
         )
-    b = Builder(function, norm, origin=norm.origin)
+    b = Builder(function, norm, origins=norm.origins)
     mean, variance = b.emit_all(ChannelMoments(norm.op.axis), x)
     unbiased = b.emit(Mul(), variance, scalar(b, count / (count - 1), variance))
     for old, new in ((old_mean, mean), (old_variance, unbiased)):
@@ -114,7 +114,7 @@ def _drop_elements(function: Function, step: Value, seed: int) -> None:
         return
     runs = _runs(Builder(function, dropouts[0]), step, len(dropouts))
     for node, run in zip(dropouts, runs, strict=True):
-        dropped = _dropped(Builder(function, node, origin=node.origin), node, run, seed)
+        dropped = _dropped(Builder(function, node, origins=node.origins), node, run, seed)
         function.replace(node.result, dropped)
         function.erase(node)
 

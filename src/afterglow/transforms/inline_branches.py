@@ -23,7 +23,7 @@ def inline(b: Builder, function: Function, operands: list[Value | None]) -> list
     values.update(zip(function.inputs, operands, strict=True))
     for node in function.nodes:
         mapped = (values.get(operand, operand) for operand in node.operands)
-        copy = b.emit_node(node.op, *mapped, name=node.name, origin=node.origin)
+        copy = b.emit_node(node.op, *mapped, name=node.name, origins=node.origins)
         if node.predicate is not None:
             copy.predicate = values.get(node.predicate, node.predicate)
         values.update(zip(node.results, copy.results, strict=True))

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.graph import Constant, Function, Module, Op, Output, Update, Value
+from afterglow.graph import (
+    Constant,
+    Function,
+    Module,
+    Node,
+    Op,
+    Output,
+    Update,
+    Value,
+    joined_origins,
+)
 from afterglow.passes import Pass
 from afterglow.types import Array
 
@@ -28,13 +38,14 @@ class MergeEqualNodes(Pass):
     def run(self, function: Function) -> bool:
         """See the class."""
         before = len(function)
-        first: dict[tuple[Op, tuple[Value | None, ...], Value | None], tuple[Value, ...]] = {}
+        first: dict[tuple[Op, tuple[Value | None, ...], Value | None], Node] = {}
         for node in function.nodes:
             if not node.op.pure:
                 continue
-            kept = first.setdefault((node.op, tuple(node.operands), node.predicate), node.results)
-            if kept is not node.results:
-                for old, new in zip(node.results, kept, strict=True):
+            kept = first.setdefault((node.op, tuple(node.operands), node.predicate), node)
+            if kept is not node:
+                kept.origins = joined_origins((kept.origins, node.origins))
+                for old, new in zip(node.results, kept.results, strict=True):
                     function.replace(old, new)
                 function.erase(node)
         return len(function) < before

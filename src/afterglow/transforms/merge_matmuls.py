@@ -12,7 +12,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from afterglow.graph import Builder, Constant, Function, Node, Value
+from afterglow.graph import Builder, Constant, Function, Node, Origins, Value, joined_origins
 from afterglow.ops.attention import Attention
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
@@ -36,6 +36,12 @@ class Product:
     bias: Constant | None
     result: Value
     """What others take: the sum, or the product if there is none."""
+
+    @property
+    def origins(self) -> Origins:
+        """Those of the product and of the sum."""
+        last = self.result.producer
+        return joined_origins((self.node.origins, () if last is None else last.origins))
 
     @property
     def columns(self) -> int:
@@ -104,7 +110,8 @@ def _sum_after(node: Node) -> tuple[Constant | None, Value]:
 def _merge(function: Function, group: Sequence[Product]) -> None:
     """Emit the merged product where the first one was; everything it needs is there already."""
     first = group[0].node
-    b = Builder(function, first, name=first.name, origin=first.origin, predicate=first.predicate)
+    origins = joined_origins(product.origins for product in group)
+    b = Builder(function, first, name=first.name, origins=origins, predicate=first.predicate)
     columns = [product.weights for product in group]
     weights = [_joined(b, parts, group[0].axis) for parts in zip(*columns, strict=True)]
     merged = b.emit(first.op, first.operands[0], *weights)
@@ -112,9 +119,10 @@ def _merge(function: Function, group: Sequence[Product]) -> None:
     if biases:
         merged = b.emit(Add(), merged, b.constant(_bias(group), biases[0].name))
     starts = accumulate((product.columns for product in group), initial=0)
+    axis = merged.type.rank - 1
     parts = [
-        b.emit(slice_axis(merged.type, merged.type.rank - 1, start, product.columns), merged)
-        for start, product in zip(starts, group, strict=False)
+        b.emit(slice_axis(merged.type, axis, start, each.columns), merged, origins=each.origins)
+        for start, each in zip(starts, group, strict=False)
     ]
     for product, part in zip(group, parts, strict=True):
         function.replace(product.result, part)

@@ -61,7 +61,7 @@ def _narrow(module: Module, attention: Node, caches: Sequence[_Cache], dtype: DT
     function = module.main
     written = [_write(module, cache, dtype) for cache in caches]
     query, _, _, positions, sequences = attention.operands
-    b = Builder(function, attention, origin=attention.origin, predicate=attention.predicate)
+    b = Builder(function, attention, origins=attention.origins, predicate=attention.predicate)
     (keys, *key_scales), (values, *value_scales) = written
     places = positions, sequences
     result = b.emit(attention.op, query, keys, values, *places, *key_scales, *value_scales)
@@ -77,7 +77,7 @@ def _write(module: Module, cache: _Cache, dtype: DType) -> list[Value]:
     function, state, write = module.main, cache.state, cache.write
     _, rows, positions, sequences = write.operands
     assert rows is not None
-    b = Builder(function, write, name=write.name, origin=write.origin, predicate=write.predicate)
+    b = Builder(function, write, name=write.name, origins=write.origins, predicate=write.predicate)
     parts = _rounded(b, rows) if dtype is i8 else [b.emit(Cast(dtype), rows)]
     function.updates = [update for update in function.updates if update.state is not state]
     module.erase_state(state)

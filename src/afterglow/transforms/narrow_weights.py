@@ -93,7 +93,7 @@ def _widen_result(node: Node) -> None:
     """Cast a result back whose type follows that of its operand."""
     function, name = node.function, node.name
     assert function is not None
-    b = Builder(function, node, origin=node.origin, predicate=node.predicate)
+    b = Builder(function, node, origins=node.origins, predicate=node.predicate)
     narrow = b.emit(node.op, *node.operands, name=f"{name}.stored")
     wide = b.emit(Cast(node.result.type.dtype), narrow)
     function.substitute(node, wide)

@@ -138,7 +138,7 @@ class _Mover:
     def _lying_in(self, node: Node, value: Value, layout: Layout) -> Value:
         """An operand in the layout in which a node takes it; others may take the same."""
         there, own = self.moved.get(value, (value, None))
-        b = Builder(self.function, node, name=value.name, origin=node.origin)
+        b = Builder(self.function, node, name=value.name, origins=node.origins)
         if own is None or own.order != layout.order:
             key = value, layout.order
             if key not in self.made:
@@ -150,7 +150,7 @@ class _Mover:
 
     def _builder(self, node: Node, before: Node | None) -> Builder:
         return Builder(
-            self.function, before, name=node.name, origin=node.origin, predicate=node.predicate
+            self.function, before, name=node.name, origins=node.origins, predicate=node.predicate
         )
 
 

@@ -59,7 +59,7 @@ class _Widener:
         wanted = tuple(_wide_type(result.type) for result in node.results)
         if _results(op, types) != wanted:
             return False
-        b = Builder(self.function, node, origin=node.origin, predicate=node.predicate)
+        b = Builder(self.function, node, origins=node.origins, predicate=node.predicate)
         operands = [None if v is None else self._wide(b, v) for v in node.operands]
         names = [result.name for result in node.results]
         new = b.emit_node(op, *operands, name=names[0])

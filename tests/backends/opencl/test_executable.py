@@ -85,7 +85,7 @@ def test_steps_are_timed_one_by_one(executable):
     assert all(0 < each < 1 for each in seconds)
     names = [step.kernel.rsplit("_", 1)[0] for step in executable.steps()]
     assert names == ["softmax", "softmax", "matmul"]
-    assert [step.origin for step in executable.steps()] == ["left", "right", "y"]
+    assert [step.origins for step in executable.steps()] == [("left",), ("right",), ("y",)]
 
 
 def failing(code, call="enqueue_nd_range_kernel", routine="clEnqueueNDRangeKernel"):

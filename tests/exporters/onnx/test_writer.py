@@ -106,7 +106,7 @@ def test_outputs_may_be_inputs_constants_or_the_same_value() -> None:
 def test_an_op_that_onnx_has_not_is_refused_by_name() -> None:
     f = Function("main")
     x = f.input("x", TensorType(f32, (3,)))
-    f.output("y", Builder(f, origin="/layer/Bits").emit(BitCast(i32), x, name="bits"))
+    f.output("y", Builder(f, origins=("/layer/Bits",)).emit(BitCast(i32), x, name="bits"))
     with pytest.raises(UnsupportedError) as caught:
         to_onnx(f.module)
     assert str(caught.value) == (

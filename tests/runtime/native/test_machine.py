@@ -72,16 +72,16 @@ def test_the_text_of_a_processor_stays_as_it_is() -> None:
     assert "MHz" not in processor()
 
 
-def test_memory_is_what_the_tightest_limit_leaves(tmp_path: Path) -> None:
-    whole = usable_memory(tmp_path)
-    assert whole > 0
-    (tmp_path / "memory.max").write_text("max\n")
-    assert usable_memory(tmp_path) == whole
-    (tmp_path / "memory.max").write_text("1048576\n")
-    assert usable_memory(tmp_path) == 2**20
-    (tmp_path / "memory").mkdir()
-    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("4096\n")
-    assert usable_memory(tmp_path) == 4096
+def test_cores_and_memory_are_what_the_groups_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "granted_cores", lambda: None)
+    monkeypatch.setattr(machine, "granted_memory", lambda: None)
+    cores, memory = machine.usable_cores(), usable_memory()
+    assert cores >= 1
+    assert memory > 2**20
+    monkeypatch.setattr(machine, "granted_cores", lambda: 0.5)
+    monkeypatch.setattr(machine, "granted_memory", lambda: 2**20)
+    assert machine.usable_cores() == 1
+    assert usable_memory() == 2**20
 
 
 def test_interruptions_are_counted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from afterglow.backends.backend import Settings, TargetInfo
 from afterglow.backends.capabilities import (
@@ -17,7 +18,7 @@ from afterglow.backends.cpu.codegen.build import build
 from afterglow.backends.cpu.codegen.generate import host_steps
 from afterglow.backends.cpu.codegen.kernel_cache import caching_compiler
 from afterglow.backends.cpu.codegen.planner import Planner
-from afterglow.backends.cpu.target import NAMED, Target
+from afterglow.backends.cpu.target import HOST, HOST_WITHOUT_TILES, NAMED, Target
 from afterglow.backends.cpu.tools import tuning
 from afterglow.backends.cpu.tools.listing import assembly_text, llvm_text
 from afterglow.backends.cpu.tools.profile import profile
@@ -121,7 +122,9 @@ class Cpu:
         # here, because only few models are exported, and all are compiled
         from afterglow.backends.cpu.bundle.bundler import Bundler  # noqa: PLC0415
 
-        return Bundler(Cpu, self.settings).bundle(name, entries, extents, request)
+        target = HOST_WITHOUT_TILES if self.settings.target == HOST else self.settings.target
+        bundler = Bundler(Cpu, replace(self.settings, target=target))
+        return bundler.bundle(name, entries, extents, request)
 
 
 class CpuFactory:
@@ -136,7 +139,7 @@ class CpuFactory:
 
     def targets(self) -> list[TargetInfo]:
         """This machine, then those that have a name."""
-        found = {"host": Target.host(), **NAMED}
+        found = {HOST: Target.host(), **NAMED}
         return [_info(name, target) for name, target in found.items()]
 
 

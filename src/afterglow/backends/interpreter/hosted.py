@@ -9,8 +9,8 @@ from typing import Any
 
 from afterglow.backends.interpreter.machine import Machine, Run
 from afterglow.backends.interpreter.stored import restore_program, store_program
-from afterglow.instr import Program
-from afterglow.memory.timeline import origin_of, work_of
+from afterglow.instr import Program, origins_of
+from afterglow.memory.timeline import work_of
 from afterglow.runtime.artifact import Section
 from afterglow.runtime.device import DeviceBuffer, StepName
 from afterglow.types import Array
@@ -46,7 +46,7 @@ class HostedProgram:
     def step(self, index: int) -> StepName:
         """What the instruction at a place in the program's body does."""
         instruction = self.program.body[index]
-        return StepName(work_of(instruction), origin_of(instruction), on_host=True)
+        return StepName(work_of(instruction), origins_of(instruction), on_host=True)
 
     def sections(self) -> dict[str, Section]:
         """The program, what its ops carry, and its strings, which machine code does not hold."""

@@ -24,9 +24,9 @@ from afterglow.instr import (
     Region,
     Stack,
     interface_of,
+    origins_of,
 )
 from afterglow.instr.program import dims_of_program
-from afterglow.memory.timeline import origin_of
 from afterglow.runtime.artifact import Artifact, Section
 from afterglow.runtime.native.convention import ALARM_BYTES, alarm_bytes
 from afterglow.runtime.native.program import CheckedIndex
@@ -121,7 +121,7 @@ def _as_held(step: OpInstr | Stack | Copy) -> OpInstr | Stack | Copy:
     if not isinstance(step, Copy) or step.dest.type.dtype in HELD:
         return step
     dtype = unsigned_of(8 * step.dest.type.dtype.itemsize)
-    return Copy(_with_elements(step.dest, dtype), _with_elements(step.src, dtype))
+    return Copy(_with_elements(step.dest, dtype), _with_elements(step.src, dtype), step.origins)
 
 
 def _with_elements(buffer: Buffer, dtype: DType) -> Buffer:
@@ -148,7 +148,7 @@ def _add_launch(generated: Generated, index: int, step: Instr, kernel: KernelSou
         {
             "kernel": kernel.name,
             "place": index,
-            "origin": origin_of(step),
+            "origins": origins_of(step),
             "memory": [[memory, offset] for memory, offset in places],
             "items": list(kernel.items),
             "group": list(kernel.group),

@@ -76,7 +76,7 @@ class OpenClExecutable:
     def steps(self) -> list[StepName]:
         """Its kernels and the steps of the host, in order."""
         return [
-            StepName(part["kernel"], part["origin"])
+            StepName(part["kernel"], tuple(part["origins"]))
             if self._host is None or "host" not in part
             else self._host.step(part["host"])
             for part in self.artifact.manifest["parts"]

@@ -64,7 +64,7 @@ def steps_of(step: Instr) -> Iterator[Instr]:
     assert isinstance(step.op, Scan)
     for result, first in zip(step.outs, step.ins[: step.op.carried], strict=False):
         assert first is not None
-        yield Copy(result, first)
+        yield Copy(result, first, step.origins)
     (body,) = step.bodies
     order = range(step.op.length)
     for iteration in reversed(order) if step.op.reverse else order:
@@ -88,8 +88,8 @@ class _Places:
     def step(self, step: OpInstr | Stack | Copy) -> OpInstr | Stack | Copy:
         """The same on the buffers of the program around it."""
         match step:
-            case Copy(dest, src):
-                return Copy(self.buffer(dest), self.buffer(src))
+            case Copy(dest, src, origins):
+                return Copy(self.buffer(dest), self.buffer(src), origins)
             case Stack():
                 return replace(step, body=tuple(map(self._computation, step.body)))
             case OpInstr():

@@ -11,6 +11,7 @@ from afterglow.backends.pointwise.vocabulary import (
     add_saturating,
     clamp,
     convert,
+    divide_by_scalar,
     high_product,
     look_up,
     nearest_integer,
@@ -36,7 +37,7 @@ def cast_(op: Cast, x: Value) -> Value:
 @expression(QuantizeLinear)
 def quantize(op: QuantizeLinear, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
     """x / scale, rounded, plus the zero point; the scale is broadcast already."""
-    y = x / scale
+    y = divide_by_scalar(x, scale) if op.dtype.is_integer else x / scale
     whole = nearest_integer(y) if op.dtype.is_integer and op.dtype.bits < 32 else None
     if whole is not None:
         return _quantized_at_once(whole, zero_point, op.dtype)

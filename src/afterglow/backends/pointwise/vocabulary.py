@@ -31,6 +31,7 @@ class Vocabulary:
     clamp: Function
     absolute: Function
     copy_sign: Function
+    divide_by_scalar: Function
     quotient: Function
     reinterpret: Function
     convert: Function
@@ -126,6 +127,12 @@ def absolute(x: ValueT) -> ValueT:
 def copy_sign(size: ValueT, sign: ValueT) -> ValueT:
     """|size| with the sign of the other."""
     result: ValueT = _of(size).copy_sign(size, sign)
+    return result
+
+
+def divide_by_scalar(x: ValueT, divisor: ValueT) -> ValueT:
+    """x / divisor of floats, where what is far below 1 need not be exact; see the CPU backend."""
+    result: ValueT = _of(x).divide_by_scalar(x, divisor)
     return result
 
 

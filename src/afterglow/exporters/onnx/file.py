@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from afterglow.frontends.onnx.elements import ONNX_OF_DTYPE
 from afterglow.support.errors import UnsupportedError
 from afterglow.support.names import NameScope
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import DType
 from afterglow.types.extent import Atom, Dim, Extreme, Quotient, Remainder, is_ranged
 from afterglow.types.extent.atoms import terms_of
+from afterglow.types.onnx_elements import ONNX_OF_DTYPE
 
 
 class GraphFile:

@@ -17,7 +17,7 @@ from afterglow.frontends.definition.limits import LEAST_LIMIT, MOST_AXES, check_
 from afterglow.frontends.definition.model import AttributeDef, FunctionDef, GraphDef, ModelDef
 from afterglow.frontends.definition.order import model_reads
 from afterglow.frontends.definition.problems import NeedsInliningError
-from afterglow.graph import Builder, Function, Module, Placeholder, Value
+from afterglow.graph import Builder, Function, Module, Origins, Placeholder, Value
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear_forms import Condition, LinearForms
 from afterglow.ops.loop_bounds import LoopFacts, conditions_left
@@ -140,7 +140,7 @@ class Frame:
     """What holds for all nodes of one graph.
 
     `places` says where the graph is, innermost first, for errors: `then_branch of 'choice'`.
-    `origin` is the model's node that they all come from; empty if they are the model's own.
+    `origins` name the model's node that they all come from; empty if they are the model's own.
     """
 
     opsets: Mapping[str, int]
@@ -149,7 +149,7 @@ class Frame:
     names: Mapping[str, str] = field(default_factory=dict)
     """What the results of a function are called where it is called."""
     prefix: str = ""
-    origin: str = ""
+    origins: Origins = ()
     places: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     """The functions that are being expanded, outermost first."""

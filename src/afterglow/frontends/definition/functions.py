@@ -30,7 +30,7 @@ def call_frame(
         attributes={**defaults, **function.defaults, **n.attributes},
         names={inner: frame.name(outer) for inner, outer in results if outer},
         prefix=f"{n.builder.name}.",
-        origin=n.builder.origin,
+        origins=n.builder.origins,
         calls=(*frame.calls, key),
         is_expanded=True,
     )

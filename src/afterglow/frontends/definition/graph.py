@@ -145,7 +145,8 @@ class GraphImporter:
         importer = self._importer(proto)
         operands = [self.scope.look_up(name) for name in proto.input]
         name = self.frame.name(next((output for output in proto.output if output), proto.name))
-        builder = Builder(self.function, name=name, origin=self.frame.origin or proto.name or name)
+        origins = self.frame.origins or (proto.name or name,)
+        builder = Builder(self.function, name=name, origins=origins)
         opset = self._opset(proto.domain)
         n = self.dialect.context(self, proto, self._attributes(proto), operands, opset, builder)
         results = self._imported(importer, n)

@@ -111,7 +111,8 @@ class _Builder:
         wanted = [name for name in node.output if name]
         names = [scope.function.names.claim(name) for name in wanted]
         result_types = [types.get(name, _ANY) for name in wanted]
-        scope.add(Node(op, [*operands, *named], result_types, names, node.name), wanted)
+        origins = (node.name,) if node.name else ()
+        scope.add(Node(op, [*operands, *named], result_types, names, origins), wanted)
 
     def _defaults(self, node: NodeDef) -> Mapping[str, AttributeDef]:
         """The attributes that a call has unless it says otherwise."""

@@ -77,7 +77,7 @@ class Scope:
     def _variable(self, value: _Entry) -> _Entry:
         if not isinstance(value, Value):
             return value
-        builder = Builder(self.function, name=value.name, origin=value.name)
+        builder = Builder(self.function, name=value.name, origins=(value.name,))
         variable = builder.emit(Reshape(value.type.shape), value)
         self._sources[variable] = value
         self._known.variables.add(variable)

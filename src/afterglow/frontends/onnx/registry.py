@@ -7,9 +7,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from afterglow.frontends.definition.dialect import Dialect, Importer, Results
-from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.support.errors import AfterglowError, ModelError
 from afterglow.types import DType
+from afterglow.types.onnx_elements import dtype_of
 
 if TYPE_CHECKING:
     from afterglow.frontends.definition.graph import GraphImporter

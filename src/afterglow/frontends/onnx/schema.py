@@ -25,11 +25,11 @@ from afterglow.frontends.definition.model import (
     GraphDef,
     NodeDef,
 )
-from afterglow.frontends.onnx.elements import ONNX_OF_DTYPE
 from afterglow.frontends.onnx.registry import normal_domain, shown_domain
 from afterglow.frontends.onnx.translate import translate_attribute, translate_function
 from afterglow.graph import Value
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.types.onnx_elements import ONNX_OF_DTYPE
 
 Schema: TypeAlias = Any
 """An `onnx.defs.OpSchema`, whose own type says nothing of functions."""

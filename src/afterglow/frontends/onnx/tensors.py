@@ -10,11 +10,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from afterglow.frontends.definition.limits import MOST_BYTES, MOST_GROWTH, check_rank
-from afterglow.frontends.onnx.elements import dtype_of
 from afterglow.frontends.onnx.external import DataFiles
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType
 from afterglow.types.dtype import Kind
+from afterglow.types.onnx_elements import dtype_of
 
 MOST_DENSE_BYTES = 2**30
 """A sparse tensor that takes more when it is written out, and `MOST_GROWTH` times what is stored of

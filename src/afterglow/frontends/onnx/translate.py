@@ -22,12 +22,12 @@ from afterglow.frontends.definition.model import (
     TypeDef,
     ValueDef,
 )
-from afterglow.frontends.onnx.elements import DTYPE_OF_ONNX, dtype_of
 from afterglow.frontends.onnx.external import DataFiles
 from afterglow.frontends.onnx.registry import ONNX, normal_domain
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
 from afterglow.support.errors import AfterglowError
 from afterglow.types import TensorType
+from afterglow.types.onnx_elements import DTYPE_OF_ONNX, dtype_of
 
 _NAMELESS = ("", "?")
 """How exporters spell a dynamic dimension without a name; several may have several extents."""

@@ -120,7 +120,7 @@ def _matching(forward: Forward, patterns: Sequence[str]) -> list[Node]:
     """The nodes of the forward pass that patterns name, by the model's names or their own."""
     found: list[Node] = []
     for pattern in patterns:
-        names = [(node, (node.origin, node.name)) for node in forward.nodes]
+        names = [(node, (*node.origins, node.name)) for node in forward.nodes]
         hits = [node for node, own in names if any(fits(name, pattern) for name in own)]
         if not hits:
             some = dict.fromkeys(node.origin or node.name for node in forward.nodes)

@@ -62,7 +62,9 @@ class _Rewriter:
         function = self.forward.function
         operands = [self._taken(v) for v in node.operands]
         names = [function.names.claim(f"{result.name}.again") for result in node.results]
-        copy = Node(node.op, operands, [result.type for result in node.results], names, node.origin)
+        copy = Node(
+            node.op, operands, [result.type for result in node.results], names, node.origins
+        )
         copy.predicate = node.predicate
         function.insert(copy, before)
         self.after[copy] = self.last

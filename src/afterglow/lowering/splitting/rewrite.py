@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from afterglow.graph import Builder, Constant, Cut, Function, Module, Node, Value
+from afterglow.graph import Builder, Constant, Cut, Function, Module, Node, Origins, Value
 from afterglow.lowering.splitting.region import BandOfRegion, Piece, Region
 from afterglow.ops.movement import Concat, slice_axis
 from afterglow.support.errors import CompileError
@@ -50,7 +50,9 @@ def split_region(function: Function, region: Region, axis: int, count: int) -> N
         for output, part in emitter.emit(band).items():
             parts[output].append(part)
     wholes = {
-        output: Builder(function, before, name=output.name).emit(Concat(axis), *found)
+        output: Builder(function, before, name=output.name, origins=_origins(output)).emit(
+            Concat(axis), *found
+        )
         for output, found in parts.items()
     }
     for output, whole in wholes.items():
@@ -59,6 +61,10 @@ def split_region(function: Function, region: Region, axis: int, count: int) -> N
         function.erase(node)
     for output, whole in wholes.items():
         function.rename(whole, output.name)
+
+
+def _origins(value: Value) -> Origins:
+    return () if value.producer is None else value.producer.origins
 
 
 def band_function(band: BandOfRegion) -> Function:
@@ -98,33 +104,36 @@ class _BandEmitter:
         """Emit the pieces in order, each after the slices that it reads; return the parts."""
         for piece in band.pieces:
             self._emit(piece)
-        return {output: self._part(output, cut) for output, cut in band.parts.items()}
+        return {out: self._part(out, cut, _origins(out)) for out, cut in band.parts.items()}
 
     def _emit(self, piece: Piece) -> None:
         node, band = piece.node, piece.band
         operands = [
-            None if operand is None else self._part(operand, cut)
+            None if operand is None else self._part(operand, cut, node.origins)
             for operand, cut in zip(node.operands, band.cuts, strict=True)
         ]
-        predicate = None if node.predicate is None else self._part(node.predicate, None)
-        b = Builder(self.function, self.before, origin=node.origin, predicate=predicate)
+        predicate = (
+            None if node.predicate is None else self._part(node.predicate, None, node.origins)
+        )
+        b = Builder(self.function, self.before, origins=node.origins, predicate=predicate)
         made = b.emit_all(band.op, *operands, name=node.name + self.suffix)
         self.made.update(
             (old, (piece.start, new)) for old, new in zip(node.results, made, strict=True)
         )
 
-    def _part(self, value: Value, cut: Cut | None) -> Value:
+    def _part(self, value: Value, cut: Cut | None, origins: Origins) -> Value:
         """A part of a value, of what was emitted for it or of the value outside."""
         start, whole = self.made.get(value, (0, self.outside.get(value, value)))
         if cut is None:
             return whole
-        return self._sliced(whole, Cut(cut.axis, cut.start - start, cut.stop - start))
+        return self._sliced(whole, Cut(cut.axis, cut.start - start, cut.stop - start), origins)
 
-    def _sliced(self, value: Value, cut: Cut) -> Value:
+    def _sliced(self, value: Value, cut: Cut, origins: Origins) -> Value:
         if cut.extent == value.type.shape[cut.axis]:
             return value
         if (value, cut) not in self.sliced:
             op = slice_axis(value.type, cut.axis, cut.start, cut.extent)
-            b = Builder(self.function, self.before, name=value.name + self.suffix)
+            name = value.name + self.suffix
+            b = Builder(self.function, self.before, name=name, origins=origins)
             self.sliced[value, cut] = b.emit(op, value)
         return self.sliced[value, cut]

@@ -19,7 +19,7 @@ from afterglow.instr import (
     DeclareView,
     Instr,
     Program,
-    ops_of,
+    origins_of,
     print_program,
 )
 from afterglow.instr.printer import instruction_text
@@ -160,7 +160,7 @@ def _edges_to(node: int, values: Iterable[Value], numbers: dict[Any, int]) -> It
 def _graph_node(node: Node, line: int) -> GraphNode:
     op = node.op.name if isinstance(node.op, HostOp) else node.op.mnemonic
     types = type_text(result.type for result in node.results)
-    return GraphNode(node.name, op, types, (node.origin,) if node.origin else (), line)
+    return GraphNode(node.name, op, types, node.origins, line)
 
 
 def _host_text(node: Node, op: HostOp) -> str:
@@ -223,8 +223,3 @@ def _instruction(step: Instr, line: int, lines: int, facts: dict[str, Any]) -> G
     name = written[-1].name if written else work_of(step)
     types = type_text(buffer.type for buffer in written[-1:])
     return GraphNode(name, work_of(step), types, origins_of(step), line, lines, facts)
-
-
-def origins_of(step: Instr) -> tuple[str, ...]:
-    """The nodes of the model that an instruction comes from."""
-    return tuple(dict.fromkeys(member.origin for member in ops_of(step) if member.origin))

@@ -24,8 +24,10 @@ ANY_ALARM, FIRST_ALARM = 0, 1
 
 COUNTER_BYTES = 64
 """Counters of a run have a cache line each."""
-MOST_SHARES = 8
+MOST_SHARES = 16
 """Into how many shares a step is divided; of more threads, several begin with the same one."""
+CHUNKS_OF_SHARE = 8
+"""Chunks of a share at most: so many that a slow core does not keep the others waiting."""
 
 RUN = "afterglow_run"
 """`run(main, bases, scratch, scratch_bytes, counters, steps, threads)`, by as many as are free."""

@@ -46,6 +46,7 @@ from afterglow.types.extent import Extents
 MOST_REMEMBERED = 4096
 """Runs with other extents for which it is remembered whether they are worth several threads."""
 
+_NONE: Mapping[int, Array] = {}
 _BYTE = ctypes.c_char
 _MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -84,14 +85,31 @@ class NativeExecutable(HostExecutable):
         scratch = native.scratch_bytes * self.threads
         return Footprint(self.constants.nbytes, native.image.size, scratch)
 
-    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
-        """Run once on arrays of exactly the input types."""
-        inputs, outputs, context = self.begin(inputs, states)
+    def run(
+        self,
+        inputs: Sequence[Array],
+        states: Mapping[str, DeviceBuffer],
+        targets: Mapping[int, Array] = _NONE,
+    ) -> list[Array]:
+        """Run once on arrays of exactly the input types; outputs are written to `targets`, if any.
+
+        These are arrays by the places of outputs; others are new.
+        """
+        inputs, outputs, context = self.begin(inputs, states, targets)
         host = self.start_host(context, inputs, outputs, states)
         for part in self.native.parts:
             self.run_part(part, context, host)
         self.give_back(context)
         return outputs
+
+    def run_into(
+        self,
+        inputs: Sequence[Array],
+        states: Mapping[str, DeviceBuffer],
+        targets: Mapping[int, Array],
+    ) -> list[Array]:
+        """Run once; the outputs at the places of `targets` are these arrays, others are new."""
+        return self.run(inputs, states, targets)
 
     def steps(self) -> list[StepName]:
         """The steps of machine code, and the instructions that the host runs between them."""
@@ -131,13 +149,16 @@ class NativeExecutable(HostExecutable):
         return [array if array.flags.carray else _usable(array) for array in inputs]
 
     def begin(
-        self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
+        self,
+        inputs: Sequence[Array],
+        states: Mapping[str, DeviceBuffer],
+        targets: Mapping[int, Array] = _NONE,
     ) -> tuple[Sequence[Array], list[Array], Context]:
         """The inputs as machine code can use them, arrays for the outputs, and a context."""
         inputs = self.prepared(inputs, states)
         reader = self._extents
         extents = {} if reader is None else reader.read(inputs, states)
-        outputs = self._outputs.make(extents)
+        outputs = self._outputs.make(extents, targets)
         return inputs, outputs, self._take_context(inputs, outputs, states, extents)
 
     def _take_context(

@@ -5,6 +5,7 @@ All of it is read from the system. LLVM knows it too, but takes longer to load t
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from afterglow.runtime.native.control_groups import granted_cores, granted_memory
 from afterglow.support.errors import UsageError
 
 try:
@@ -19,9 +21,12 @@ try:
 except ImportError:  # not a Unix
     resource = None  # type: ignore[assignment]
 
-_CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _CPU_INFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+TILES = "amx-tile"
+"""The feature whose registers a process has to ask the system for."""
+_ARCH_PRCTL, _REQUEST_STATE, _TILE_STATE = 158, 0x1023, 18
+"""Linux's numbers: the system call of x86-64, asking for a state, the state of tiles."""
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 _ARCHITECTURES = {
@@ -72,13 +77,25 @@ class Needs:
 
 
 def check_runs_here(needs: Needs) -> None:
-    """Raise if this machine lacks something that code needs."""
+    """Raise if this machine lacks something that code needs, or the system withholds it."""
     missing = _missing(needs)
+    if not missing and TILES in needs.features and not allows_tiles():
+        missing = [f"{TILES}, which the system does not allow"]
     if missing:
         raise UsageError(
             f"the code for {needs.target} does not run here: it needs {', '.join(missing)}",
             help="compile the model for this machine, or for a target that both have",
         )
+
+
+@cache
+def allows_tiles() -> bool:
+    """Whether this process may use the registers of AMX: on Linux, it has to ask for them once."""
+    if own_architecture() != "x86" or sys.platform != "linux":
+        return False
+    library = ctypes.CDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+    return bool(library.syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_STATE) == 0)
 
 
 def architecture_of(triple: str) -> str | None:
@@ -183,19 +200,21 @@ def _bytes(size: str) -> int:
     return int(size.rstrip("KMG")) * unit
 
 
-def usable_cores(folder: Path = _CONTROL_GROUPS) -> int:
-    """The number of cores that this process may use, by its affinity and its cgroup quota."""
+def usable_cores() -> int:
+    """The number of cores that this process may use, by its affinity and its groups' quotas."""
     if hasattr(os, "sched_getaffinity"):
         allowed = len(os.sched_getaffinity(0))
     else:
         allowed = os.cpu_count() or 1
-    quota = _quota(folder)
+    quota = granted_cores()
     return max(1, allowed if quota is None else min(allowed, round(quota)))
 
 
-def usable_memory(folder: Path = _CONTROL_GROUPS) -> int:
-    """Bytes of memory that this process may use: of the machine, by its group's and own limit."""
-    return min([_physical_memory(), *_group_limits(folder), *_process_limits()])
+def usable_memory() -> int:
+    """Bytes of memory that this process may use: of the machine, by its groups' and own limit."""
+    granted = granted_memory()
+    limits = [_physical_memory(), *_process_limits()]
+    return min(limits if granted is None else [granted, *limits])
 
 
 def _physical_memory() -> int:
@@ -205,36 +224,12 @@ def _physical_memory() -> int:
         return sys.maxsize
 
 
-def _group_limits(folder: Path) -> Iterator[int]:
-    """What the control group grants, in both versions of the interface."""
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
-            yield int((folder / name).read_text())
-        except (OSError, ValueError):  # there is none, or it says "max"
-            continue
-
-
 def _process_limits() -> Iterator[int]:
     """The limit of the address space, if there is one."""
     if resource is not None:
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
             yield limit
-
-
-def _quota(folder: Path) -> float | None:
-    """The share of time that the control group grants, in cores; None without a limit."""
-    try:
-        limit, period = (folder / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            limit = (folder / "cpu" / "cpu.cfs_quota_us").read_text().strip()
-            period = (folder / "cpu" / "cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    if limit == "max" or int(limit) < 0:
-        return None
-    return int(limit) / int(period)
 
 
 def interruptions() -> int:

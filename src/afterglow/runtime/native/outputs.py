@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -17,6 +17,8 @@ MOST_SHAPES = 1024
 """Extents at which the shapes of ranged outputs are remembered."""
 MOST_CACHED = 2
 """Arrays whose memory is cached for each output."""
+
+_NONE: Mapping[int, Array] = {}
 
 
 class OutputArrays:
@@ -33,18 +35,22 @@ class OutputArrays:
         self._shapes: dict[tuple[int, ...], Sequence[tuple[int, ...]]] = {}
         """The shapes of ranged outputs at extents that they had."""
 
-    def make(self, extents: Extents) -> list[Array]:
-        """An array for each output, with anything in it."""
+    def make(self, extents: Extents, targets: Mapping[int, Array] = _NONE) -> list[Array]:
+        """An array for each output, with anything in it: a new one where `targets` has none."""
         recent, shapes = self._recent
         if self._is_ranged and recent is not extents:
             shapes = self._shapes_at(extents)
             self._recent = extents, shapes
-        if not self._cached:
+        if not self._cached and not targets:
             return [*map(np.empty, shapes, self._dtypes)]
         return [
-            self._cached[place].make(shape) if place in self._cached else np.empty(shape, dtype)
-            for place, (shape, dtype) in enumerate(zip(shapes, self._dtypes, strict=True))
+            targets[place] if place in targets else self._make(place, shape)
+            for place, shape in enumerate(shapes)
         ]
+
+    def _make(self, place: int, shape: tuple[int, ...]) -> Array:
+        cached = self._cached.get(place)
+        return np.empty(shape, self._dtypes[place]) if cached is None else cached.make(shape)
 
     def _shapes_at(self, extents: Extents) -> Sequence[tuple[int, ...]]:
         key = (*extents.values(),)

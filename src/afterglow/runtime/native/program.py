@@ -133,7 +133,7 @@ class HostProgram(Protocol):
 def parsed_step(name: str) -> StepName:
     """A step of machine code, by the name that it has in a program: kernels, then nodes."""
     kernels, _, nodes = name.partition(" (")
-    return StepName(kernels, nodes.removesuffix(")"))
+    return StepName(kernels, tuple(nodes.removesuffix(")").split(", ")) if nodes else ())
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.target import NAMED
-from afterglow.runtime.native.machine import cache_sizes, usable_cores
+from afterglow.runtime.native.machine import cache_sizes
 from afterglow.support.errors import UsageError
 
 
@@ -115,16 +115,3 @@ def test_caches_are_read_from_the_system(tmp_path: Path) -> None:
     (tmp_path / "index3").mkdir()
     assert cache_sizes(tmp_path) == {1: 48 << 10, 2: 2 << 20}
     assert cache_sizes(tmp_path / "nowhere") == {}
-
-
-@pytest.mark.parametrize(("text", "cores"), [("100000 100000", 1), ("max 100000", None)])
-def test_a_quota_limits_the_cores(tmp_path: Path, text: str, cores: int | None) -> None:
-    (tmp_path / "cpu.max").write_text(text)
-    assert usable_cores(tmp_path) == (cores or usable_cores(tmp_path / "nowhere"))
-
-
-def test_an_old_style_quota_limits_the_cores(tmp_path: Path) -> None:
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("50000\n")
-    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
-    assert usable_cores(tmp_path) == 1

@@ -27,12 +27,18 @@ from afterglow.backends.cpu.llvm.types import POINTER, mangle
 from afterglow.backends.cpu.micro.cost import CHUNK
 from afterglow.backends.cpu.micro.kernel import KernelFunction
 from afterglow.instr import Instr
-from afterglow.runtime.native.convention import EXTENT_BYTES, EXTENTS
+from afterglow.runtime.native.convention import (
+    CHUNKS_OF_SHARE,
+    EXTENT_BYTES,
+    EXTENTS,
+    MOST_SHARES,
+)
 from afterglow.runtime.native.program import WORK_TO_SHARE
 from afterglow.types.dtype import boolean, i64, u8
 from afterglow.types.extent import Dim, RangedExtent, is_ranged, largest, smallest
 
-MOST_CHUNKS = 16
+MOST_CHUNKS = MOST_SHARES * CHUNKS_OF_SHARE
+"""Chunks of a step at most: a team of fewer threads makes fewer of it."""
 
 Place = tuple[int, int]
 """A base by its number, and bytes from there on."""
@@ -61,7 +67,7 @@ class Call:
 
     @property
     def chunks(self) -> int:
-        """The number of pieces that its units are divided into, for any number of threads.
+        """The number of pieces that its units are divided into, by the most threads.
 
         Of ranged units it is the most: `write_division` has the code count them.
         """

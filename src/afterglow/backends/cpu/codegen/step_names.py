@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from afterglow.backends.cpu.codegen.calls import Call, Segment, group_calls
-from afterglow.instr import Instr, OpInstr, Stack
+from afterglow.instr import Instr, origins_of
 
 _LONGEST = 120
 """Characters of a step's name: a step may be many small kernels in a row."""
@@ -23,11 +23,6 @@ def step_names(segments: Sequence[Segment]) -> list[str]:
 
 def _step_name(calls: Sequence[Call], origins: Sequence[Instr]) -> str:
     kernels = dict.fromkeys(call.function.symbol for call in calls)
-    nodes = dict.fromkeys(node for origin in origins for node in _nodes(origin))
+    nodes = dict.fromkeys(node for origin in origins for node in origins_of(origin))
     text = f"{', '.join(kernels)} ({', '.join(nodes)})" if nodes else ", ".join(kernels)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def _nodes(instruction: Instr) -> list[str]:
-    steps = instruction.body if isinstance(instruction, Stack) else (instruction,)
-    return [step.origin for step in steps if isinstance(step, OpInstr) and step.origin]

@@ -55,6 +55,8 @@ SAMPLED_POSITION = 16
 """A position that an image is sampled at, in elements of its result."""
 BYTE_FLOP = 0.5
 """A multiplication or an addition of a product of bytes."""
+TILE_FLOP = BYTE_FLOP / 8
+"""The same where registers hold matrices."""
 LANE_REDUCTION = 8
 """Vectors that are loaded in the time in which the lanes of one are reduced."""
 

@@ -38,8 +38,9 @@ class Chain:
         made = {*given, *(out for step in steps for out in step.outs)}
         read = [b for step in steps for b in step.ins if b is not None and b not in made]
         self.read = {b: Rows(phase.pointer(b), shape, strides[b]) for b in dict.fromkeys(read)}
-        # loaded here, since in a loop nothing tells that what is stored there leaves them alone
-        self.scalars = {b: phase.pointer(b).load() for b in self.read if _is_known_scalar(b)}
+        # loaded there, since in a loop nothing tells that what is stored leaves them alone
+        with phase.e.at_entry():
+            self.scalars = {b: phase.pointer(b).load() for b in self.read if _is_known_scalar(b)}
         self.written = {
             b: Rows(phase.pointer(b), shape, strides.get(b) or strides_within(b, shape))
             for b in stored

@@ -49,6 +49,7 @@ LLVM = Vocabulary(
     clamp=emitter.clamp,
     absolute=emitter.absolute,
     copy_sign=emitter.copy_sign,
+    divide_by_scalar=emitter.divide_by_scalar,
     quotient=emitter.quotient,
     reinterpret=emitter.reinterpret,
     convert=emitter.convert,

@@ -7,13 +7,20 @@ tells LLVM how to schedule. So code needs exactly the features that its target l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from afterglow.backends.cpu.target.host import host_cpu, host_features, host_triple
 from afterglow.backends.cpu.target.llvm_names import unknown_names
 from afterglow.memory import MAIN_MEMORY, MemorySpace
-from afterglow.runtime.native.machine import Needs, architecture_of, cache_sizes, usable_cores
+from afterglow.runtime.native.machine import (
+    TILES,
+    Needs,
+    allows_tiles,
+    architecture_of,
+    cache_sizes,
+    usable_cores,
+)
 from afterglow.support.errors import UsageError
 from afterglow.types import DType
 from afterglow.types.dtype import f16
@@ -26,6 +33,10 @@ _X86_V4 = f"{_X86_V3} avx512bw avx512cd avx512dq avx512f avx512vl"
 _AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 
 
+HOST = "host"
+"""Stands for this machine."""
+HOST_WITHOUT_TILES = "host-without-tiles"
+"""This machine, for programs that do not ask the system for the registers of AMX."""
 GENERIC = "generic"
 """Stands for any processor of an architecture."""
 SCALAR_BITS = 32
@@ -75,6 +86,8 @@ class Facts:
     """Whether instructions work on the four bytes of a general register, each for itself."""
     byte_pairs: bool = False
     """Whether an instruction multiplies u8 and i8 and adds neighbouring products into i16."""
+    byte_tiles: bool = False
+    """Whether instructions multiply matrices of bytes that registers hold: AMX."""
     byte_tables: bool = False
     """Whether an instruction looks up 64 bytes in a table of 128."""
     bf16: bool = False
@@ -102,14 +115,16 @@ class Target(Facts):
 
     @staticmethod
     def of(text: str) -> Target:
-        """The target `host`, a named one, or `triple+cpu+features` (features by commas).
+        """This machine (`host`), a named one, or `triple+cpu+features` (features by commas).
 
         The CPU of the last form brings the features of the target of that name, if there is one.
         """
         if not isinstance(text, str):
             raise UsageError(f"target must be a name, got {text!r}", help=_known())
-        if text == "host":
+        if text == HOST:
             return Target.host()
+        if text == HOST_WITHOUT_TILES:
+            return Target.host().without_tiles()
         if text in NAMED:
             return NAMED[text]
         triple, *rest = text.split("+", 2)
@@ -141,6 +156,11 @@ class Target(Facts):
     def memories(self) -> tuple[MemorySpace, ...]:
         """One, whose size is not known here."""
         return (MAIN_MEMORY,)
+
+    def without_tiles(self) -> Target:
+        """The same machine, for programs that do not ask the system for tiles."""
+        features = tuple(name for name in self.features if not name.startswith("amx"))
+        return replace(self, features=features, byte_tiles=False)
 
     def missing_here(self) -> Sequence[str]:
         """What code for this target needs that this machine lacks."""
@@ -238,6 +258,7 @@ def _x86_facts(features: set[str]) -> Facts:
         dot_mixed_signs=bool({"avx512vnni", "avxvnni"} & features),
         dot_pairs=True,
         byte_pairs="ssse3" in features,
+        byte_tiles=avx512 and {"amx-tile", "amx-int8", "avx512vnni"} <= features,
         byte_tables=avx512 and "avx512vbmi" in features,
         bf16="avx512bf16" in features,
         avx512=avx512,
@@ -342,13 +363,19 @@ def _host() -> Target:
     sizes = cache_sizes()
     return _make(
         host_triple(),
-        " ".join(host_features()),
+        " ".join(_allowed(host_features())),
         cpu=host_cpu(),
         caches=Caches(sizes.get(1, _SERVER.l1), sizes.get(2, _SERVER.l2), sizes.get(3, _SERVER.l3)),
         cores=usable_cores(),
     )
 
 
+def _allowed(features: Sequence[str]) -> list[str]:
+    """Features without those that the system withholds from this process."""
+    withheld = TILES in features and not allows_tiles()
+    return [name for name in features if not (withheld and name.startswith("amx"))]
+
+
 def _known() -> str:
-    names = ", ".join(["host", *NAMED])
+    names = ", ".join([HOST, *NAMED])
     return f"the names are {names}; or write triple+cpu+features"

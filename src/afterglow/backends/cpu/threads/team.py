@@ -29,7 +29,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.threads.system import ThreadSystem
 from afterglow.backends.cpu.threads.waiting import YIELDS, count_up, wait_for, wake_sleepers
-from afterglow.runtime.native.convention import COUNTER_BYTES, MOST_SHARES
+from afterglow.runtime.native.convention import CHUNKS_OF_SHARE, COUNTER_BYTES, MOST_SHARES
 from afterglow.types.dtype import i8, i32
 
 _FUNCTION, _SCRATCH, _COUNTERS, _PLACE, _SHARES = range(5)
@@ -100,6 +100,7 @@ def _write_member(e: Emitter, system: ThreadSystem) -> None:
     scratch = e.load_pointer(team, _SCRATCH, i8)
     counters = e.load_pointer(team, _COUNTERS, i8)
     place, shares = team.load(_PLACE), team.load(_SHARES)
+    chunks = smaller(chunks, shares * CHUNKS_OF_SHARE)
     e.store_pointer(team, _COUNTERS, counters + _counted(shares))
 
     def do_chunks(number: Value, before: list[Value]) -> list[Value]:

@@ -153,6 +153,7 @@ CLC = Vocabulary(
     clamp=_clamp,
     absolute=_absolute,
     copy_sign=partial(_builtin, "copysign"),
+    divide_by_scalar=lambda x, divisor: x / divisor,
     quotient=_quotient,
     reinterpret=_reinterpret,
     convert=convert,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from afterglow.frontends.definition.context import NodeContext
-from afterglow.frontends.onnx.elements import dtype_named
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.conversion import Cast, PowerRounding
 from afterglow.types import DType
+from afterglow.types.onnx_elements import dtype_named
 
 _ROUNDINGS = {rounding.value: rounding for rounding in PowerRounding}
 

@@ -8,6 +8,7 @@ from afterglow.backends.cpu.kernels.quantized.depthwise import depthwise_algorit
 from afterglow.backends.cpu.kernels.quantized.depthwise_by_lines import depthwise_by_lines
 from afterglow.backends.cpu.kernels.quantized.problem import operands
 from afterglow.backends.cpu.kernels.quantized.product import product_algorithm
+from afterglow.backends.cpu.kernels.quantized.tiles import tile_algorithm
 from afterglow.backends.cpu.kernels.table import algorithms
 from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.instr import OpInstr
@@ -31,10 +32,16 @@ def conv(r: KernelRequest) -> list[Algorithm]:
     """A convolution of bytes."""
     if is_depthwise(r.step):
         return [depthwise_by_lines(r) or depthwise_algorithm(r)]
-    return [line_algorithm(r) or product_algorithm(r)]
+    return _products(r)
 
 
 @algorithms(QuantizedMatMul, name=_name_of_matmul)
 def matmul(r: KernelRequest) -> list[Algorithm]:
     """A matrix product of bytes."""
-    return [line_algorithm(r) or product_algorithm(r)]
+    return _products(r)
+
+
+def _products(r: KernelRequest) -> list[Algorithm]:
+    """How the machine can multiply bytes, the fastest first."""
+    found = [line_algorithm(r) or product_algorithm(r), tile_algorithm(r)]
+    return sorted((a for a in found if a is not None), key=lambda algorithm: algorithm.cost)

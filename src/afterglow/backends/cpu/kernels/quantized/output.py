@@ -103,17 +103,18 @@ class Side:
         for number, total in enumerate(sums):
             self.output.buffer.store(total, number * self.output.panels.lanes)
 
-    def put_kept(self, row: Value, rows: Index, shifts: Pointer | None) -> None:
-        """Put the sums of rows that were laid down, less a shift for each."""
+    def put_kept(self, row: Value, rows: Index, shifts: Pointer | None, kept: Index = 0) -> None:
+        """Put the sums of rows that were laid down, from one on, less a shift for each."""
         output, panels = self.output, self.output.panels
+        place = output.buffer + kept * panels.width
         if output.is_whole:
-            self._put_columns(row, rows, panels.width, shifts)
+            self._put_columns(row, rows, panels.width, shifts, place)
             return
         rest = panels.problem.columns % panels.width
         for condition, columns in ((~self.is_last, panels.width), (self.is_last, rest)):
             if columns <= panels.problem.columns:
                 with output.e.when(condition):
-                    self._put_columns(row, rows, columns, shifts)
+                    self._put_columns(row, rows, columns, shifts, place)
 
     def _put_directly(self, row: Value, sums: list[Value], shifts: Pointer | None) -> None:
         """Put all vectors as they are in registers."""
@@ -130,11 +131,13 @@ class Side:
         total = total if shift is None else total - shift
         return convert(total, f32) * self.scales[vector] if self.scales else total
 
-    def _put_columns(self, row: Value, rows: Index, columns: int, shifts: Pointer | None) -> None:
+    def _put_columns(
+        self, row: Value, rows: Index, columns: int, shifts: Pointer | None, kept: Pointer
+    ) -> None:
         """Put the first columns of all rows, by vectors and parts of them."""
         output, e, panels = self.output, self.output.e, self.output.panels
         with e.loop(rows, name="row") as r:
-            out, line = output.sink.row(row + r), output.buffer + r * panels.width
+            out, line = output.sink.row(row + r), kept + r * panels.width
             shift = None if shifts is None else (shifts + r).load()
             for v in range(panels.vectors):
                 left = columns - v * panels.lanes

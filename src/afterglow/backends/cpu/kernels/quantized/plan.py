@@ -79,7 +79,7 @@ def plan_of(problem: QuantizedProblem, target: Target) -> QuantizedPlan:
             if vectors == 1 or (vectors - 1) * lanes < problem.columns:
                 rows = (registers - vectors - dots.spare) // vectors
                 panels = make(problem, vectors, lanes)
-                plans.append(_cut(problem, panels, max(1, min(rows, most)), target))
+                plans.append(cut_rows(problem, panels, max(1, min(rows, most)), target))
     return min(plans, key=lambda plan: _cost(plan, full))
 
 
@@ -89,8 +89,10 @@ def _lanes(full: int, columns: int) -> list[int]:
     return [full, full // 2] if halves else [full]
 
 
-def _cut(problem: QuantizedProblem, panels: BytePanels, rows: int, target: Target) -> QuantizedPlan:
-    """Tiles along the last axis of the rows."""
+def cut_rows(
+    problem: QuantizedProblem, panels: BytePanels, rows: int, target: Target
+) -> QuantizedPlan:
+    """The plan with tiles of some rows at most, along the last axis of the rows."""
     *before, last = problem.pixels.extents or (1,)
     *jumps, stride = problem.pixels.strides or (0,)
     if is_ranged(last):

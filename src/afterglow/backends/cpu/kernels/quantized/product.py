@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,29 +26,34 @@ from afterglow.types.extent import is_ranged, largest
 
 
 def product_algorithm(r: KernelRequest) -> Algorithm:
-    """The algorithm for a product of bytes."""
+    """The algorithm for a product of bytes by tiles of vectors."""
     problem = problem_of(r.step, r.target)
     plan = plan_of(problem, r.target)
     panels, rows = plan.panels, plan.most
-    workspace = {**copy_storage(problem.reading), **panels.storage}
-    if problem.weight.zero_point:
-        count = problem.batches * problem.groups * problem.rows
-        workspace["rows"] = Storage(i32, count)
-    needs = KernelNeeds(
-        workspace,
-        scratch={"tile": Storage(i32, rows * panels.width)},
-        packed=(1,) if problem.weight.is_constant else (),
-    )
     return Algorithm(
         DIRECT,
         BYTE_FLOP * problem.work,
-        lambda k: _write_product(k, problem, plan),
-        needs,
+        lambda k: write_product(k, problem, plan, RegisterProduct),
+        product_needs(problem, plan, {"tile": Storage(i32, rows * panels.width)}),
         {"tile": (rows, panels.vectors, panels.lanes), "blocks": largest(plan.blocks)},
     )
 
 
-def _write_product(k: Kernel, problem: QuantizedProblem, plan: QuantizedPlan) -> None:
+def product_needs(
+    problem: QuantizedProblem, plan: QuantizedPlan, scratch: dict[str, Storage]
+) -> KernelNeeds:
+    """The memory that a product by a plan needs, given that of each thread."""
+    workspace = {**copy_storage(problem.reading), **plan.panels.storage}
+    if problem.weight.zero_point:
+        count = problem.batches * problem.groups * problem.rows
+        workspace["rows"] = Storage(i32, count)
+    packed = (1,) if problem.weight.is_constant else ()
+    return KernelNeeds(workspace, scratch=scratch, packed=packed)
+
+
+def write_product(
+    k: Kernel, problem: QuantizedProblem, plan: QuantizedPlan, product: type[Product]
+) -> None:
     """Write the phases of a product; a unit is a panel with a block of rows."""
     write_copy(k, problem.reading)
     plan.panels.write_packing(k)
@@ -55,7 +61,7 @@ def _write_product(k: Kernel, problem: QuantizedProblem, plan: QuantizedPlan) ->
         _write_sums_of_rows(k, problem, plan)
     units = problem.batches * problem.groups * plan.panels.count * plan.blocks
     with k.phase(units, BYTE_FLOP * problem.work) as p:
-        _Product(p, problem, plan).write()
+        product(p, problem, plan).write()
 
 
 class _Rows:
@@ -72,14 +78,18 @@ class _Rows:
         return self.x + offset + group * self.problem.group_stride
 
 
-class _Product(_Rows):
+class Product(_Rows, ABC):
     """The function that multiplies blocks of rows by panels."""
 
     def __init__(self, p: Phase, problem: QuantizedProblem, plan: QuantizedPlan) -> None:
         super().__init__(p, problem, plan)
-        self.lines, self.starts = plan.panels.lines_in(p), plan.panels.starts(p)
+        self.starts = plan.panels.starts(p)
         self.shifts = _shifts(p, problem)
         self.output = QuantizedOutput(p, plan.panels)
+
+    @abstractmethod
+    def write_block(self, block: Block) -> None:
+        """Write what multiplies a block of rows by a panel."""
 
     def write(self) -> None:
         """Write all of it."""
@@ -88,21 +98,10 @@ class _Product(_Rows):
             weight = self.problem.numbers.offset(batch) + group
             place = self.e.index(weight) * self.panels.count + panel
             start = self.starts + place * self.panels.width
-            lines = self.lines(place)
             column = self.e.index(group) * self.problem.columns + panel * self.panels.width
             side = self.output.panel(panel, column, start)
-            rows, number = (
-                self.place(batch, group),
-                self.e.index(batch) * self.problem.groups + group,
-            )
-            first, last = tiles_of_block(self.e, block, self.plan.tiles, self.plan.blocks)
-            with self.e.loop(last, start=first, name="tile") as tile:
-                line, at = split(tile, self.plan.in_line)
-                row, x = self.e.index(line) * self.plan.extent, rows + self.plan.outer.offset(line)
-                shifts = _further(self.shifts, number * self.problem.rows + row)
-                first_row = batch * self.problem.rows + row
-                task = _Task(x, lines, side, first_row, shifts)
-                self._write_tile(task, self.e.index(at))
+            number = self.e.index(batch) * self.problem.groups + group
+            self.write_block(Block(self.place(batch, group), place, side, batch, number, block))
 
     def _place_of(self, unit: Value) -> tuple[Index, Index, Index, Index]:
         """Batch, group, panel and block of a unit."""
@@ -116,48 +115,106 @@ class _Product(_Rows):
         batch, group = split(rest, self.problem.groups)
         return batch, group, panel, block
 
-    def _write_tile(self, task: _Task, at: Value) -> None:
+    def line_of(self, block: Block, tile: Value) -> Line:
+        """The line of rows that a tile is part of."""
+        line, at = split(tile, self.plan.in_line)
+        row = self.e.index(line) * self.plan.extent
+        return Line(
+            block.x + self.plan.outer.offset(line),
+            block.batch * self.problem.rows + row,
+            _further(self.shifts, block.number * self.problem.rows + row),
+            self.e.index(at),
+        )
+
+
+class RegisterProduct(Product):
+    """A product by tiles of vectors in registers."""
+
+    def __init__(self, p: Phase, problem: QuantizedProblem, plan: QuantizedPlan) -> None:
+        super().__init__(p, problem, plan)
+        self.lines = plan.panels.lines_in(p)
+
+    def write_block(self, block: Block) -> None:
+        """See the base class."""
+        lines = self.lines(block.panel)
+        first, last = tiles_of_block(
+            self.e, block.number_in_panel, self.plan.tiles, self.plan.blocks
+        )
+        with self.e.loop(last, start=first, name="tile") as tile:
+            line = self.line_of(block, tile)
+            self._write_tile(_Task(line, lines, block.side))
+
+    def _write_tile(self, task: _Task) -> None:
         """Write a tile of any height, given its number in its line."""
+        at = task.line.tile
         if is_ranged(self.plan.extent):
-            self._write_any(task, at)
+            self._write_any(task)
             return
         for run in self.plan.runs:
             if len(self.plan.runs) == 1:
-                self._write_run(task, run, at)
+                self._write_run(task, run)
                 continue
             inside = at < run.last if run.first == 0 else at >= run.first
             with self.e.when(inside):
-                self._write_run(task, run, at)
+                self._write_run(task, run)
 
-    def _write_run(self, task: _Task, run: TileRun, at: Value) -> None:
-        first = at * run.rows + run.shift
+    def _write_run(self, task: _Task, run: TileRun) -> None:
+        first = task.line.tile * run.rows + run.shift
         sums = self._sums(task, run.rows, first)
-        shifts = _further(task.shifts, first)
-        task.side.put(task.row + first, sums, shifts, often=run == self.plan.usual)
+        line = task.line
+        task.side.put(line.row + first, sums, line.shifts_at(first), often=run == self.plan.usual)
 
-    def _write_any(self, task: _Task, at: Value) -> None:
+    def _write_any(self, task: _Task) -> None:
         """Write a tile whose height is found as the code runs."""
-        first, rows = ranged_tile(self.e, self.plan.extent, self.plan.in_line, at)
+        line = task.line
+        first, rows = ranged_tile(self.e, self.plan.extent, self.plan.in_line, line.tile)
         for height in each_height(self.e, rows, self.plan.most):
             task.side.keep(self._sums(task, height, first))
-        task.side.put_kept(task.row + first, rows, _further(task.shifts, first))
+        task.side.put_kept(line.row + first, rows, line.shifts_at(first))
 
     def _sums(self, task: _Task, height: int, first: Value) -> list[Value]:
         """The sums of a tile of some height."""
-        base = task.x + first * self.plan.stride
+        base = task.line.x + first * self.plan.stride
         rows = [base + r * self.plan.stride for r in range(height)]
         return task.lines.add(self.e, rows, task.side.initial * height)
 
 
 @dataclass(frozen=True)
-class _Task:
-    """A line of rows times a panel: where both lie, its first row, and what to subtract if any."""
+class Block:
+    """A block of the rows of a batch times a panel: where both lie, and what sums begin with.
+
+    `number` is that of the batch and group, `number_in_panel` that of the block.
+    """
 
     x: Pointer
-    lines: Lines
+    panel: Value
     side: Side
+    batch: Index
+    number: Value
+    number_in_panel: Index
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of rows: where it lies, its first row, what to subtract if any, and a tile of it."""
+
+    x: Pointer
     row: Value
     shifts: Pointer | None
+    tile: Value
+
+    def shifts_at(self, first: Value) -> Pointer | None:
+        """What to subtract from rows of the line from one on."""
+        return _further(self.shifts, first)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A tile of a line, to be multiplied by the lines of a panel."""
+
+    line: Line
+    lines: Lines
+    side: Side
 
 
 def _shifts(p: Phase, problem: QuantizedProblem) -> Pointer | None:

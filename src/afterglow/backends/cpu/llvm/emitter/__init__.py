@@ -36,6 +36,7 @@ from afterglow.backends.cpu.llvm.emitter.atomic import (
     store_atomic,
 )
 from afterglow.backends.cpu.llvm.emitter.conversion import convert
+from afterglow.backends.cpu.llvm.emitter.division import divide_by_scalar
 from afterglow.backends.cpu.llvm.emitter.dot import (
     add_dot_quads,
     add_dot_words,
@@ -91,9 +92,21 @@ from afterglow.backends.cpu.llvm.emitter.shuffle import (
     transpose,
     vector,
 )
+from afterglow.backends.cpu.llvm.emitter.tiles import (
+    TILE_BYTES,
+    TILE_ROWS,
+    add_tile_product,
+    load_tile,
+    release_tiles,
+    set_tile_shapes,
+    store_tile,
+    tile_shapes,
+)
 from afterglow.backends.cpu.llvm.emitter.value import Operand, Value, differ, equal
 
 __all__ = [
+    "TILE_BYTES",
+    "TILE_ROWS",
     "VOID",
     "Emitter",
     "FunctionSymbol",
@@ -107,6 +120,7 @@ __all__ = [
     "add_dot_quads",
     "add_dot_words",
     "add_saturating",
+    "add_tile_product",
     "all_lanes",
     "any_lane",
     "ceil",
@@ -118,6 +132,7 @@ __all__ = [
     "copy_sign",
     "deinterleave",
     "differ",
+    "divide_by_scalar",
     "equal",
     "exchange",
     "fence",
@@ -138,6 +153,7 @@ __all__ = [
     "load_atomic",
     "load_masked",
     "load_strided",
+    "load_tile",
     "look_up",
     "maximum",
     "minimum",
@@ -153,12 +169,14 @@ __all__ = [
     "reduce_product",
     "reduce_sum",
     "reinterpret",
+    "release_tiles",
     "remainder",
     "reverse",
     "rint",
     "round_half_away",
     "scatter",
     "select",
+    "set_tile_shapes",
     "shuffle",
     "smaller",
     "spin_pause",
@@ -166,7 +184,9 @@ __all__ = [
     "store_atomic",
     "store_masked",
     "store_strided",
+    "store_tile",
     "subtract_saturating",
+    "tile_shapes",
     "to_bits",
     "transpose",
     "trunc",

@@ -25,6 +25,8 @@ class Code:
         """Declarations of stack memory, which stand before everything else."""
         self.entry_lines: list[str] = []
         """What is computed once, before everything else."""
+        self.entry_names: set[str] = set()
+        """Results of that."""
         self.lines: list[str] = []
         self.extents: dict[RangedExtent | Atom, Value] = {}
         """The values of ranged extents, and of what they are made of, known in the function."""
@@ -46,6 +48,8 @@ class Code:
         """Write an instruction that has a result, and return the result's name."""
         name = f"%{self.fresh(hint)}"
         self.lines.append(f"  {name} = {text}")
+        if self.lines is self.entry_lines:
+            self.entry_names.add(name)
         return name
 
     def perform(self, text: str) -> None:

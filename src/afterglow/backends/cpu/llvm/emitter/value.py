@@ -34,7 +34,7 @@ _LOGIC = {"&", "|", "^", "==", "!="}
 class Value(pointwise.Value):
     """A value in registers, by LLVM's name for it."""
 
-    __slots__ = ("code", "constant", "dtype", "lanes", "text")
+    __slots__ = ("code", "constant", "dtype", "lanes", "scalar", "text")
 
     def __init__(
         self, code: Code, dtype: DType, lanes: int, text: str, constant: float | None = None
@@ -44,6 +44,8 @@ class Value(pointwise.Value):
         self.lanes = lanes
         self.text = text
         self.constant = constant
+        self.scalar: Value | None = None
+        """The number that is in all lanes, if it was splat."""
 
     @staticmethod
     def of(code: Code, dtype: DType, number: float, lanes: int = 1) -> Value:
@@ -82,9 +84,11 @@ class Value(pointwise.Value):
         wide = spell(self.dtype, lanes)
         first = self.code.define(f"insertelement {wide} poison, {self.typed}, i64 0")
         everywhere = f"<{lanes} x {spell(i32)}> zeroinitializer"
-        return self.derive(
+        spread = self.derive(
             f"shufflevector {wide} {first}, {wide} poison, {everywhere}", lanes=lanes
         )
+        spread.scalar = self
+        return spread
 
     def lane(self, index: int | Value) -> Value:
         """One lane, as a scalar."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from afterglow.support.errors import ModelError, UnsupportedError
-from afterglow.types import DType
 from afterglow.types import dtype as d
+from afterglow.types.dtype import DType
 
 _TYPES: dict[str, tuple[int, DType]] = {
     "FLOAT": (1, d.f32),
@@ -42,6 +42,9 @@ _LACKING = {27: "float6e2m3", 28: "float6e3m2"}
 DTYPE_OF_ONNX: dict[int, DType] = dict(_TYPES.values())
 
 ONNX_OF_DTYPE: dict[DType, int] = {dtype: number for number, dtype in DTYPE_OF_ONNX.items()}
+
+
+ONNX_NAMES: dict[DType, str] = {dtype: name for name, (_, dtype) in _TYPES.items()}
 
 
 def dtype_of(number: int) -> DType:

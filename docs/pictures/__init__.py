@@ -1,0 +1,1 @@
+"""Drawings of documents, made from a model that is compiled: one module for each."""

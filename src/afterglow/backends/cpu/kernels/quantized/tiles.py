@@ -1,0 +1,233 @@
+"""Products of bytes by registers that hold matrices: two of rows meet one or two of columns.
+
+A row of a tile is up to 64 neighbouring bytes of a row of x, and the lines of a panel are already
+as a tile of weights wants them. So both are loaded from where they lie.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.quantized.dots import QUAD, QuadDots
+from afterglow.backends.cpu.kernels.quantized.plan import QuantizedPlan, cut_rows
+from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem, problem_of
+from afterglow.backends.cpu.kernels.quantized.product import (
+    Block,
+    Line,
+    Product,
+    product_needs,
+    write_product,
+)
+from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
+from afterglow.backends.cpu.llvm.emitter import (
+    TILE_BYTES,
+    TILE_ROWS,
+    Pointer,
+    Value,
+    add_tile_product,
+    load_tile,
+    release_tiles,
+    select,
+    set_tile_shapes,
+    smaller,
+    store_tile,
+    tile_shapes,
+)
+from afterglow.backends.cpu.micro.cost import TILE_FLOP
+from afterglow.backends.cpu.micro.kernel import KernelRequest, Phase, Storage
+from afterglow.backends.cpu.micro.tile import tiles_of_block
+from afterglow.backends.cpu.target import Target
+from afterglow.types import Array
+from afterglow.types.dtype import i32
+from afterglow.types.extent import is_ranged
+
+HEIGHT = 2
+"""Tiles of rows that are multiplied at once."""
+MOST_WIDTH = 2
+"""Tiles of columns that are multiplied at once."""
+FIRST_ROWS = HEIGHT * MOST_WIDTH
+"""The register of the first tile of rows: those before hold sums."""
+FIRST_COLUMNS = FIRST_ROWS + HEIGHT
+"""The register of the first tile of weights."""
+LANES = TILE_BYTES // QUAD
+"""Columns of a tile of weights."""
+LEAST_ROWS = 8
+"""Rows of a tile that cost no more than fewer."""
+
+
+def tile_algorithm(r: KernelRequest) -> Algorithm | None:
+    """The algorithm for a product of bytes by tiles, if the machine has them and they fit."""
+    if not r.target.byte_tiles:
+        return None
+    problem = problem_of(r.step, r.target)
+    if not _fits(problem):
+        return None
+    panels = BytePanels.of(QuadDots(), problem, _width(problem.columns), LANES)
+    plan = _blocked(problem, cut_rows(problem, panels, TILE_ROWS, r.target), r.target)
+    scratch = {
+        "tile": Storage(i32, HEIGHT * TILE_ROWS * panels.width),
+        "start": Storage(i32, panels.width),
+    }
+    return Algorithm(
+        "tiles",
+        _cost(problem, plan),
+        lambda k: write_product(k, problem, plan, TileProduct),
+        product_needs(problem, plan, scratch),
+        {"tile": (plan.most, panels.vectors, quads_of(problem)), "blocks": plan.blocks},
+    )
+
+
+def _fits(problem: QuantizedProblem) -> bool:
+    """Whether extents and distances are known, and there is something to multiply."""
+    known = (
+        *problem.pixels.extents,
+        *problem.pixels.strides,
+        *problem.outer.extents,
+        *problem.outer.strides,
+    )
+    return not any(map(is_ranged, known)) and problem.lines > 0 and problem.rows > 0
+
+
+def _width(columns: int) -> int:
+    """Tiles of columns in a panel: two, unless one wastes less."""
+    return 1 if -(-columns // LANES) in (1, 3) else MOST_WIDTH
+
+
+def quads_of(problem: QuantizedProblem) -> int:
+    """Quads of a row in a tile: as many as fit, and divide those of a run."""
+    most = min(problem.steps, TILE_BYTES // QUAD)
+    return max(quads for quads in range(1, most + 1) if problem.steps % quads == 0)
+
+
+def _blocked(problem: QuantizedProblem, plan: QuantizedPlan, target: Target) -> QuantizedPlan:
+    """Blocks of rows that stay in the first cache while all panels meet them, if weights are few.
+
+    Sums are made so fast that reading x and writing the result is what takes the time.
+    """
+    if problem.depth * problem.columns > target.caches.l2 // 2:
+        return plan
+    bytes_of_rows = problem.reading.size + problem.rows * problem.columns
+    wanted = min(-(-bytes_of_rows // max(target.caches.l1, 1)), -(-plan.tiles // HEIGHT))
+    return replace(plan, blocks=max(plan.blocks, wanted), by_block=True)
+
+
+def _cost(problem: QuantizedProblem, plan: QuantizedPlan) -> float:
+    """What whole tiles cost, however much of them is used."""
+    tiles = sum((run.last - run.first) * max(run.rows, LEAST_ROWS) for run in plan.runs)
+    rows = math.prod(plan.outer.extents) * tiles
+    turns = problem.lines // quads_of(problem)
+    columns = plan.panels.count * plan.panels.width
+    units = problem.batches * problem.groups
+    return TILE_FLOP * 2.0 * units * rows * columns * turns * TILE_BYTES
+
+
+class TileProduct(Product):
+    """A product by registers that hold matrices."""
+
+    def __init__(self, p: Phase, problem: QuantizedProblem, plan: QuantizedPlan) -> None:
+        super().__init__(p, problem, plan)
+        self.factors = plan.panels.pointer(p)
+        self.start = p.scratch("start")
+        self.quads = quads_of(problem)
+        self.shapes = p.table("shapes", self._shapes())
+
+    def write(self) -> None:
+        """Write all of it: tiles of one shape are set up once."""
+        if self.is_even:
+            set_tile_shapes(self.shapes)
+        super().write()
+        release_tiles(self.e)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all tiles of rows are of one height."""
+        return len(self.plan.runs) == 1
+
+    def _shapes(self) -> Array:
+        """The shapes of tiles for each pair of heights."""
+        heights = [run.rows for run in self.plan.runs]
+        weights = [(self.quads, TILE_BYTES)] * MOST_WIDTH
+        tables = []
+        for pair in ((first, second) for first in heights for second in heights):
+            sums = [(height, TILE_BYTES) for height in pair for _ in range(MOST_WIDTH)]
+            rows = [(height, self.quads * QUAD) for height in pair]
+            tables.append(tile_shapes([*sums, *rows, *weights]))
+        return np.concatenate(tables)
+
+    def write_block(self, block: Block) -> None:
+        """Multiply pairs of tiles; what has no partner is its own."""
+        for vector, start in enumerate(block.side.initial):
+            self.start.store(start, vector * LANES)
+        tiles = self.plan.tiles
+        pairs = -(-tiles // HEIGHT)
+        first, last = tiles_of_block(self.e, block.number_in_panel, pairs, self.plan.blocks)
+        with self.e.loop(last, start=first, name="pair") as pair:
+            tile = pair * HEIGHT
+            count = smaller(self.e.index(tiles) - tile, HEIGHT)
+            lines = [self.line_of(block, tile), self.line_of(block, tile + (count - 1))]
+            self._multiply(lines, block.panel)
+            with self.e.loop(count, name="kept") as number:
+                line = self.line_of(block, tile + number)
+                first_row, rows = self._rows(line)
+                place = line.row + first_row
+                shifts = line.shifts_at(first_row)
+                block.side.put_kept(place, rows, shifts, number * TILE_ROWS)
+
+    def _rows(self, line: Line) -> tuple[Value, Value]:
+        """The first row of a tile within its line, and its height."""
+        high, low = self.plan.runs[0], self.plan.runs[-1]
+        is_high = line.tile < high.last
+        first = select(is_high, line.tile * high.rows, line.tile * low.rows + low.shift)
+        return first, select(is_high, self.e.index(high.rows), self.e.index(low.rows))
+
+    def _multiply(self, lines: list[Line], panel: Value) -> None:
+        """Multiply two tiles of rows by a panel, and lay the sums down."""
+        width, line = self.panels.vectors, self.panels.width * i32.itemsize
+        if not self.is_even:
+            self._set_shapes(lines)
+        grid = [(m, n) for m in range(HEIGHT) for n in range(width)]
+        for m, n in grid:
+            load_tile(_sums(m, n), self.start + n * LANES, 0)
+        rows = [own.x + self._rows(own)[0] * self.plan.stride for own in lines]
+        weights = self.factors + panel * self.panels.size
+        self._add_products(rows, weights, grid)
+        for m, n in grid:
+            kept = self.output.buffer + (m * TILE_ROWS * self.panels.width + n * LANES)
+            store_tile(_sums(m, n), kept, line)
+
+    def _set_shapes(self, lines: list[Line]) -> None:
+        """Set up the shapes that lie in the table for the heights of two tiles."""
+        zero, one = self.e.index(0), self.e.index(1)
+        first, second = (select(own.tile < self.plan.runs[0].last, zero, one) for own in lines)
+        set_tile_shapes(self.shapes + (first * len(self.plan.runs) + second) * TILE_BYTES)
+
+    def _add_products(
+        self, rows: list[Pointer], weights: Pointer, grid: list[tuple[int, int]]
+    ) -> None:
+        """Add the products along the whole depth: a loop for each axis of the taps, and a run."""
+        outer = self.problem.outer
+        extents = (*outer.extents, self.problem.steps // self.quads)
+        strides = (*outer.strides, self.quads * QUAD)
+        with ExitStack() as loops:
+            step = self.e.index(0)
+            for extent, stride in zip(extents, strides, strict=True):
+                turn = loops.enter_context(self.e.loop(extent, name="turn"))
+                rows = [row + turn * stride for row in rows]
+                step = step * extent + turn
+            here = weights + step * (self.quads * self.panels.line)
+            for m, row in enumerate(rows):
+                load_tile(FIRST_ROWS + m, row, self.plan.stride)
+            for n in range(self.panels.vectors):
+                load_tile(FIRST_COLUMNS + n, here + n * TILE_BYTES, self.panels.line)
+            for m, n in grid:
+                add_tile_product(self.e, _sums(m, n), FIRST_ROWS + m, FIRST_COLUMNS + n)
+
+
+def _sums(m: int, n: int) -> int:
+    """The register of the sums of tile m of rows and tile n of columns."""
+    return m * MOST_WIDTH + n

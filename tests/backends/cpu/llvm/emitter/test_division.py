@@ -1,0 +1,44 @@
+"""Division by one number: to the bit what NumPy divides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from afterglow.backends.cpu import Target, assembly
+from afterglow.ops.quantization import QuantizeLinear
+from afterglow.types.dtype import i8, u8
+from tests.backends.cpu.kernels.harness import Bench, best_kernel
+
+SCALES = [0.1, 1.0, 3e-3, np.float32(1) / 3, 2.0**-100, 1e-38, 1e-42, 1e38, 7e30]
+
+
+def halves(scale: float) -> np.ndarray:
+    """Numbers whose quotients lie on, just below and just above halves, where rounding decides."""
+    with np.errstate(over="ignore"):
+        exact = (np.arange(-40, 300) + 0.5).astype(np.float32) * np.float32(scale)
+        near = [exact, np.nextafter(exact, np.inf), np.nextafter(exact, -np.inf)]
+    special = np.array([0.0, -0.0, np.inf, -np.inf, 3e38, -3e38, 1e-45, 1e-38], np.float32)
+    return np.concatenate([*near, special]).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", [u8, i8], ids=str)
+@pytest.mark.parametrize("scale", SCALES)
+def test_quantized_numbers_round_as_those_that_were_divided(scale: float, dtype: object) -> None:
+    bench = Bench()
+    x = bench.input(halves(scale))
+    zero = bench.constant(np.array(3, dtype.numpy))
+    op = QuantizeLinear(0, dtype)
+    bench.step(op, x, bench.constant(np.array(scale, np.float32)), zero, stored=True)
+    (result,) = bench.run(2)
+    np.testing.assert_array_equal(result, bench.values[bench.steps[-1].outs[0]])
+
+
+def test_nothing_is_divided_in_loops() -> None:
+    machine = Target.of("x86-64-v3")
+    bench = Bench(machine)
+    x, scale = bench.input(np.zeros((4, 64), np.float32)), np.array(0.1, np.float32)
+    bench.step(QuantizeLinear(1), x, bench.constant(scale), stored=True)
+    code = assembly(best_kernel(bench.job(), machine).module, machine)
+    assert "vdivss" in code
+    assert "vdivps" not in code
