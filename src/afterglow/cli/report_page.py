@@ -57,7 +57,8 @@ def report(
 
     \b
     Examples:
-      afterglow report model.onnx -o report.html
+      afterglow report model.onnx --no-time -o report.html
+      afterglow report model.onnx --threads 2 -o report.html
     """  # noqa: D301  click keeps lines after its mark as they are
     place = _place(session, request, output, force)
     refuse_lists(request, "a report")

@@ -58,7 +58,7 @@ found.above = text("#details .chip");
 const before = canvas.toDataURL();
 const turn = { deltaY: -300, clientX: box.x + 9, clientY: box.y + 9, cancelable: true };
 canvas.dispatchEvent(new WheelEvent("wheel", turn));
-await wait();
+for (let tries = 0; tries < 50 && canvas.toDataURL() === before; tries++) await wait();
 found.zoomed = canvas.toDataURL() !== before;
 pointer(canvas, "pointerdown", box.x + 200, box.y + 200);
 pointer(canvas, "pointermove", box.x + 260, box.y + 240);

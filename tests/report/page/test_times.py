@@ -28,8 +28,8 @@ PROGRAM = """
 """
 
 
-def step(kernel: str, seconds: float, origin: str = "") -> StepTime:
-    return StepTime(0, kernel, origin, (), (), seconds, 10.0, 4, on_host=False)
+def step(kernel: str, seconds: float, *origins: str) -> StepTime:
+    return StepTime(0, kernel, origins, (), (), seconds, 10.0, 4, on_host=False)
 
 
 def test_what_is_fused_into_a_product_is_free_and_other_ops_share_alike():
@@ -60,4 +60,7 @@ def test_times_by_kernel_and_by_node_add_up():
 
 
 def test_steps_of_a_compiled_model_share_by_their_names():
-    assert saved_shares([step("k", 1.0, "a, b"), step("k", 1.0)]) == [{"a": 0.5, "b": 0.5}, {"": 1}]
+    assert saved_shares([step("k", 1.0, "a", "b"), step("k", 1.0)]) == [
+        {"a": 0.5, "b": 0.5},
+        {"": 1},
+    ]

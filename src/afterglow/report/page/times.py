@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from afterglow.instr import Instr, OpInstr, Program, ops_of
+from afterglow.instr import Instr, OpInstr, Program, ops_of, origins_of
 from afterglow.ops.flops import step_flops
 from afterglow.report.profile import StepTime
 from afterglow.runtime.rates import Rates
@@ -67,11 +67,12 @@ def node_shares(step: Instr) -> dict[str, float]:
     """The nodes of the model that an instruction computes, each with its share of the time.
 
     The share is that of the multiplications, where there are any: what is fused into a product is
-    free. Otherwise all ops of the instruction count alike. Nodes without a name are one.
+    free. Otherwise all ops of the instruction count alike, and so do the nodes of one op.
     """
     members = ops_of(step)
     if not members:
-        return {"": 1.0}
+        names = origins_of(step) or ("",)
+        return {name: 1 / len(names) for name in names}
     work = [step_flops(member) for member in members]
     if not sum(work):
         work = [1.0] * len(members)
@@ -83,8 +84,7 @@ def _summed(members: Sequence[OpInstr], work: Sequence[float]) -> dict[str, floa
     for member, amount in zip(members, work, strict=True):
         names = member.origins or ("",)
         for name in names:
-            part = amount / sum(work) / len(names)
-            shares[name] = shares.get(name, 0.0) + part
+            shares[name] = shares.get(name, 0.0) + amount / sum(work) / len(names)
     return shares
 
 
@@ -95,7 +95,8 @@ def shares_of(program: Program, steps: Sequence[StepTime]) -> list[dict[str, flo
 
 def saved_shares(steps: Sequence[StepTime]) -> list[dict[str, float]]:
     """The same for a compiled model, whose steps only say which nodes they come from."""
-    return [{name: 1 / len(step.origins) for name in step.origins} for step in steps]
+    named = [step.origins or ("",) for step in steps]
+    return [{name: 1 / len(names) for name in names} for names in named]
 
 
 def roofline_data(rates: Rates, threads: int) -> dict[str, Any]:
