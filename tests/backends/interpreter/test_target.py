@@ -61,7 +61,7 @@ def test_a_layer_that_does_not_fit_is_named() -> None:
         ag.compile(DIGITS, backend="interpreter", target="local=8KiB", cache=False)
     message = str(caught.value)
     assert "an instruction needs 21632 bytes of memory 'local', which has 8192" in message
-    assert "in node norm2, relu2" in message
+    assert "in node conv2, norm2, relu2" in message
 
 
 def test_the_size_of_the_arena_is_not_bounded_twice() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import afterglow
 from afterglow.backends.cpu.codegen.build import build
-from afterglow.backends.cpu.codegen.calls import Call, Segment, group_calls
+from afterglow.backends.cpu.codegen.calls import MOST_CHUNKS, Call, Segment, group_calls
 from afterglow.backends.cpu.codegen.constants import Constants, elements_of
 from afterglow.backends.cpu.codegen.generate import Generated, generate, host_steps
 from afterglow.backends.cpu.micro.kernel import KernelFunction, Packed, Table
@@ -119,7 +119,7 @@ def test_chunks_follow_from_the_work_alone() -> None:
     assert call(100, 10.0).chunks == 1
     assert call(1, 1e12).chunks == 1
     assert call(3, 1e12).chunks == 3
-    assert call(1000, 1e12).chunks == 16
+    assert call(1000, 1e12).chunks == MOST_CHUNKS
     assert call(1000, 4 * (1 << 16)).chunks == 4
 
 
