@@ -81,6 +81,14 @@ def test_without_times_everything_else_is_there(command):
     assert data["missing"] == ["Nothing was timed: the report was made with --no-time."]
 
 
+def test_a_peak_below_what_kernels_reach_is_measured_again(command, monkeypatch):
+    busy = Rates(flops=1.0, levels=(MemoryLevel(1 << 30, 1e10),))
+    quiet = Rates(flops=1e12, levels=(MemoryLevel(1 << 30, 1e10),))
+    monkeypatch.setattr(collect, "rates_of", lambda d, c, measure=None: quiet if measure else busy)
+    data = command("report", DIGITS, "--json", "--repeat", "1").json
+    assert data["roofline"]["peak_flops"] == 1e12
+
+
 def test_a_report_needs_a_file(command):
     command.fails(
         2,

@@ -64,11 +64,14 @@ def _value_data(node: Node, profile: Profile | None) -> dict[str, Any] | None:
 
 
 def _observed(node: Node, profile: Profile | None) -> Observation | None:
-    """What a profile observed of the value that a node quantizes."""
+    """What a profile observed of the value that a node quantizes.
+
+    The node is named after it: what it reads may be another value, where a relu became clipping.
+    """
     if profile is None:
         return None
     source = node.operands[0]
-    names = (node.name, "" if source is None else source.name)
+    names = (node.name.removesuffix(".quantized"), "" if source is None else source.name)
     return next((profile.observations[n] for n in names if n in profile.observations), None)
 
 

@@ -8,7 +8,7 @@ function buildRoofline() {
   const shown = points.reduce((sum, node) => sum + node.seconds, 0);
   const threads = roofline.threads === 1 ? "one thread" : `${roofline.threads} threads`;
   const origin = roofline.measured ? `as measured on ${threads}` : "as the device states it, not measured";
-  const said = `Operations a second over operations per byte, both by the definition of the op: an algorithm that needs fewer multiplications may lie above the roof. The roofs are the peak and the bandwidth of memory and caches, ${origin}. The area of a point is its time; those far below the roof with a large area are worth a look.`;
+  const said = `Operations a second over operations per byte, both by the definition of the op: an algorithm that needs fewer multiplications may lie above the roof. The roofs are the peak of products in f32 and the bandwidth of memory and caches, ${origin}. The area of a point is its time; those far below the roof with a large area are worth a look.`;
   const rest = `${countText(timed.length - points.length)} instructions without multiplications, ${percentText(1 - shown / whole)} of the time, have no place here.`;
   return [make("section", { class: "card" }, make("h2", {}, "Roofline"), make("p", { class: "soft" }, said), rooflinePlot(points, roofline, whole), legendOf(points.map(kindOf)), make("p", { class: "soft" }, rest))];
 }

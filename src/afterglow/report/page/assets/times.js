@@ -14,7 +14,7 @@ function buildTimes() {
     times.nodes,
     stages.length ? (row) => selectOrigin(originNumbers.get(row.node)) : null,
   );
-  const note = "Where a kernel computes several nodes, its time is shared by their multiplications: what is fused into a product counts nothing. Without any, all ops count alike.";
+  const note = "Where a kernel computes several nodes, its time is shared by their multiplications: what is fused into a product counts nothing. Without any, all ops count alike, as do nodes that became one op.";
   return [
     make("section", { class: "card" }, make("h2", {}, "Time"), make("p", {}, sumText(times))),
     make("section", { class: "card" }, make("h2", {}, "By kernel"), make("div", { class: "scroll" }, kernels)),
