@@ -23,6 +23,9 @@ FUZZ := .venv-fuzz
 KINDS ?= models,mutants,hostile,saved,guarded,programs
 JOBS ?= 2
 
+# Tests start many processes, each of which would compile hundreds of modules anew without it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all lint docs bench fuzz clean
 
 demo: $(READY)
