@@ -99,7 +99,7 @@ def test_quantizing(capsys):
     )
     # Without an instruction for dot products of bytes, weights of some layers take 16 bits.
     assert integers < (0.35 if Target.host().dot_mixed_signs else 0.5) * floats
-    assert "in floats: norm1; with 16 bits: norm2" in text
+    assert "in floats: conv1; with 16 bits: conv2" in text
 
 
 def shortened(name: str, capsys: pytest.CaptureFixture[str], **smaller: int) -> str:

@@ -29,7 +29,7 @@ PROGRAM = """
 
 
 def step(kernel: str, seconds: float, *origins: str) -> StepTime:
-    return StepTime(0, kernel, origins, (), (), seconds, 10.0, 4, on_host=False)
+    return StepTime(0, kernel, "", origins, (), (), seconds, 10.0, 4, on_host=False)
 
 
 def test_what_is_fused_into_a_product_is_free_and_other_ops_share_alike():

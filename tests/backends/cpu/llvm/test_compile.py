@@ -73,7 +73,7 @@ def test_a_missing_entry_point_of_llvmlite_is_named() -> None:
 
 def test_the_help_for_llvmlite_names_the_versions_of_the_project() -> None:
     project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
-    assert "llvmlite>=0.50,<0.51" in project["dependencies"]
+    assert "llvmlite>=0.50,<0.51" in project["optional-dependencies"]["compiler"]
 
 
 def test_the_assembly_reads_well() -> None:
