@@ -159,8 +159,7 @@ class Target(Facts):
 
     def without_tiles(self) -> Target:
         """The same machine, for programs that do not ask the system for tiles."""
-        features = tuple(name for name in self.features if not name.startswith("amx"))
-        return replace(self, features=features, byte_tiles=False)
+        return replace(self, features=_without_tiles(self.features), byte_tiles=False)
 
     def missing_here(self) -> Sequence[str]:
         """What code for this target needs that this machine lacks."""
@@ -370,10 +369,13 @@ def _host() -> Target:
     )
 
 
-def _allowed(features: Sequence[str]) -> list[str]:
+def _allowed(features: Sequence[str]) -> Sequence[str]:
     """Features without those that the system withholds from this process."""
-    withheld = TILES in features and not allows_tiles()
-    return [name for name in features if not (withheld and name.startswith("amx"))]
+    return _without_tiles(features) if TILES in features and not allows_tiles() else features
+
+
+def _without_tiles(features: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in features if not name.startswith("amx"))
 
 
 def _known() -> str:
