@@ -19,6 +19,7 @@ from afterglow.runtime.native.machine import (
     allows_tiles,
     architecture_of,
     cache_sizes,
+    cores_per_cache,
     usable_cores,
 )
 from afterglow.support.errors import UsageError
@@ -50,6 +51,8 @@ class Caches:
     l1: int
     l2: int
     l3: int
+    l3_cores: int | None = None
+    """Cores that share the last level; None if all do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,7 +374,12 @@ def _host() -> Target:
         host_triple(),
         " ".join(_allowed(host_features())),
         cpu=host_cpu(),
-        caches=Caches(sizes.get(1, _SERVER.l1), sizes.get(2, _SERVER.l2), sizes.get(3, _SERVER.l3)),
+        caches=Caches(
+            sizes.get(1, _SERVER.l1),
+            sizes.get(2, _SERVER.l2),
+            sizes.get(3, _SERVER.l3),
+            cores_per_cache(3),
+        ),
         cores=usable_cores(),
     )
 
