@@ -253,6 +253,7 @@ def _loop_as_op(
     facts = _facts(n, function, limit, carried)
     _check_carried(types, facts, growth)
     if growth is not None:
+        growth.check_stacked(returned[len(carried) :])
         carried = growth.make_room(n, function, carried)
         facts = replace(_facts(n, function, limit, carried), trips=growth.most)
     n.graph.session.end_loop(facts)

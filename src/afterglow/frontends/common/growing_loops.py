@@ -25,7 +25,7 @@ from afterglow.ops.movement import slice_axis
 from afterglow.ops.overwrite import Overwrite
 from afterglow.types import TensorType
 from afterglow.types.dtype import string
-from afterglow.types.extent import Dim, is_ranged, ranged
+from afterglow.types.extent import Dim, dims_of, is_ranged, ranged
 
 MOST_ROOM_BYTES = 2**28
 """What values that grow may take at most: if it is more, the host drives the loop."""
@@ -78,6 +78,12 @@ class LoopGrowth:
             type if step is None else _longer(type, step[0], step[1] * iterations)
             for type, step in zip(self.first, self.steps, strict=True)
         ]
+
+    def check_stacked(self, types: Sequence[TensorType]) -> None:
+        """Raise if what iterations return to be stacked does not have the same shape each time."""
+        own = set(dims_of(self.iteration))
+        if any(own.intersection(dims_of(extent)) for type in types for extent in type.shape):
+            raise ChangesTypesError("what it stacks has different shapes in iterations")
 
     def make_room(self, n: NodeContext, body: Function, carried: Sequence[Value]) -> list[Value]:
         """Have a body read and write values in their rooms; what these hold at first."""
