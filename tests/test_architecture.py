@@ -27,7 +27,7 @@ LAYERS = [
     {"driver"},
     {"training"},
     {"host"},
-    {"text"},
+    {"text", "ray"},
     {"report"},
     {"onnx_backend", "onnxruntime", "torch_backend"},
     {"testing"},
