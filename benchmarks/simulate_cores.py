@@ -5,10 +5,10 @@
 
 Each step of a model is timed on one thread. A team of threads then takes its chunks in simulated
 time as the pool does: those of the own share, then those of others, then it waits for all. Cores
-may be slow (`--slow`, speeds of the last of each 16), a step ends with a barrier, and a chunk costs its
-hand-over. Caches and the bandwidth of memory are left out, so times are those at best. `--steps`
-lists the steps with fewer units than the most threads, and their part of the time; `--estimated`
-takes the work that kernels state instead of measured times.
+may be slow (`--slow`, speeds of the last of each 16), a step ends with a barrier, and a chunk costs
+its hand-over. Caches and the bandwidth of memory are left out, so times are those at best.
+`--steps` lists the steps with fewer chunks than the most threads, and their part of the time;
+`--estimated` takes the work that kernels state instead of measured times.
 """
 
 from __future__ import annotations

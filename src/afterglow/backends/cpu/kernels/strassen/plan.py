@@ -39,8 +39,10 @@ LEAST_ROWS = 64
 """Rows of a left factor in a block at least: blocks of fewer would read rhs too often."""
 MANY_BLOCKS = 16
 """Blocks that are enough for threads to share."""
+ENOUGH_BLOCKS = 16
+"""Panels of blocks that are enough for a few threads, each of which keeps a block near."""
 LEAST_TILES = 4
-"""Tiles of a block, as a rule at least."""
+"""Tiles in a block at least, if rows are cut for that: they share a panel."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class StrassenPlan:
             return None
         tile = min(tiles, key=lambda tile: _step_cost(product, target, tile))
         panels = -(-product.columns // tile.columns) // 2
-        plan = StrassenPlan(product, tile, panels, _blocks(product, target, tile))
+        plan = StrassenPlan(product, tile, panels, _blocks(product, target, tile, panels))
         if PRODUCTS * plan.factor * f32.itemsize > target.caches.l2:
             plan = replace(plan, sum_cost=FAR_STRASSEN_SUM)
         if product.rows * product.columns * f32.itemsize > LARGE_RESULT * target.caches.l2:
@@ -206,10 +208,13 @@ def rows_in_cache(product: StrassenProduct, target: Target) -> int:
     return max(LEAST_ROWS, int(CACHE_PART * target.caches.l2) // row_bytes)
 
 
-def _blocks(product: StrassenProduct, target: Target, tile: RegisterTile) -> int:
-    """Blocks whose left factors stay in the second cache."""
+def _blocks(product: StrassenProduct, target: Target, tile: RegisterTile, panels: int) -> int:
+    """Blocks whose left factors stay in the second cache, and enough of them for few threads."""
     half = -(-product.rows // 2)
-    return min(-(-half // tile.rows), -(-half // rows_in_cache(product, target)))
+    blocks = -(-half // rows_in_cache(product, target))
+    tiles = -(-half // tile.rows)
+    wanted = min(-(-ENOUGH_BLOCKS // panels), tiles // LEAST_TILES)
+    return min(tiles, max(blocks, wanted))
 
 
 def _heights(rows: int, most: int) -> list[int]:
