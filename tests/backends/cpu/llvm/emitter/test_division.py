@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ from afterglow.ops.quantization import QuantizeLinear
 from afterglow.types.dtype import i8, u8
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
 
+TILED = "x86_64-unknown-linux-gnu+x86-64-v4+avx512vnni,amx-tile,amx-int8"
+INVERTING = replace(Target.host(), byte_tiles=True)
 SCALES = [0.1, 1.0, 3e-3, np.float32(1) / 3, 2.0**-100, 1e-38, 1e-42, 1e38, 7e30]
 
 
@@ -25,7 +29,7 @@ def halves(scale: float) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [u8, i8], ids=str)
 @pytest.mark.parametrize("scale", SCALES)
 def test_quantized_numbers_round_as_those_that_were_divided(scale: float, dtype: object) -> None:
-    bench = Bench()
+    bench = Bench(INVERTING)
     x = bench.input(halves(scale))
     zero = bench.constant(np.array(3, dtype.numpy))
     op = QuantizeLinear(0, dtype)
@@ -34,11 +38,14 @@ def test_quantized_numbers_round_as_those_that_were_divided(scale: float, dtype:
     np.testing.assert_array_equal(result, bench.values[bench.steps[-1].outs[0]])
 
 
-def test_nothing_is_divided_in_loops() -> None:
-    machine = Target.of("x86-64-v3")
-    bench = Bench(machine)
+@pytest.mark.parametrize(("machine", "divides"), [("x86-64-v3", True), (TILED, False)])
+def test_loops_divide_unless_tiles_leave_the_units_of_vectors_idle(
+    machine: str, divides: bool
+) -> None:
+    target = Target.of(machine)
+    bench = Bench(target)
     x, scale = bench.input(np.zeros((4, 64), np.float32)), np.array(0.1, np.float32)
     bench.step(QuantizeLinear(1), x, bench.constant(scale), stored=True)
-    code = assembly(best_kernel(bench.job(), machine).module, machine)
-    assert "vdivss" in code
-    assert "vdivps" not in code
+    code = assembly(best_kernel(bench.job(), target).module, target)
+    assert ("vdivps" in code) == divides
+    assert ("vdivss" in code) != divides

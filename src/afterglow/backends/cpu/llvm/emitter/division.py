@@ -23,11 +23,14 @@ def divide_by_scalar(x: Value, divisor: Value) -> Value:
     A divisor that is known where the function begins, and in all lanes, is inverted there. The
     product with the inverse is close to the quotient; each correction, by a remainder that is
     exact, brings it closer, and the second one rounds as division does (Markstein's theorem).
+
+    That pays where tiles compute products of bytes, so that the units of vectors are idle. Where
+    these compute the products, a division costs less, since it has a unit of its own.
     """
     scalar = divisor.scalar
     if scalar is None or scalar.text not in x.code.entry_names:
         return x / divisor
-    if x.dtype is not f32 or not fuses(x):
+    if x.dtype is not f32 or not fuses(x) or not x.code.target.byte_tiles:
         return x / divisor
     with x.code.at_entry():
         nearer, near, inverse = (value.splat(x.lanes) for value in _inverted(scalar))
