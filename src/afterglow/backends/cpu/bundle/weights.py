@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from afterglow.backends.cpu.codegen.constants import Constants, bytes_of
+from afterglow.backends.cpu.codegen.constants import Constants
 from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value, differ
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.status import Status
@@ -28,7 +28,7 @@ class SharedConstants(Constants):
 
     def _place(self, key: Hashable, make: Callable[[], Array]) -> int:
         if key not in self._offsets:
-            data = bytes_of(make())
+            data = np.ascontiguousarray(make()).reshape(-1).view(np.uint8)
             content = data.nbytes, hashlib.sha256(data.data).digest()
             self._offsets[key] = super()._place(content, lambda: data)
         return self._offsets[key]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from afterglow.backends.cpu.codegen.calls import Segment, work_of_calls
+from afterglow.backends.cpu.codegen.constants import Write
 from afterglow.backends.cpu.codegen.generate import Generated, generate
 from afterglow.backends.cpu.codegen.pool import pool_image
 from afterglow.backends.cpu.codegen.step_names import step_names
@@ -46,7 +47,7 @@ def build(
         assert main is not None
         write_run_alone(main)
         main.is_plain = True
-        objects = compiling.objects(generated.modules)
+        objects = compiling.objects(generated.modules, generated.constants.writes())
     parts = _parts(generated)
     hosted = tuple(part.index for part in parts if isinstance(part, Host))
     return NativeProgram(
@@ -93,10 +94,13 @@ class _Compiling:
         if module not in self.begun:
             self.begun[module] = self.executor.submit(self.compile, module)
 
-    def objects(self, modules: Sequence[Module]) -> list[bytes]:
-        """The object code of each module."""
+    def objects(self, modules: Sequence[Module], writes: Sequence[Write]) -> list[bytes]:
+        """The object code of each module; constants are written meanwhile."""
         for module in modules:
             self.begin(module)
+        written = [self.executor.submit(write) for write in writes]
+        for write in written:
+            write.result()
         return [self.begun[module].result() for module in modules]
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from afterglow.backends.cpu.micro.kernel import Packed, Table
+from afterglow.backends.cpu.micro.packing import Packing
 from afterglow.instr import Buffer
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.memory import empty_bytes
 from afterglow.types import Array
+
+Write: TypeAlias = Callable[[], None]
+"""Writes a constant to its place in the block."""
 
 GROWTH = 2
 """How many times as large the room becomes when constants do not fit in it."""
@@ -19,7 +25,8 @@ GROWTH = 2
 class Constants:
     """A block of constants under construction, in which each constant is stored once.
 
-    Each is written where it belongs at once, so that little is in memory twice.
+    Each has its place at once and is written there later, straight from where it comes: `writes`
+    may be done by several threads, and nothing is in memory twice.
     """
 
     def __init__(self) -> None:
@@ -29,10 +36,12 @@ class Constants:
         """Where a constant lies packed, in each way that it is."""
         self._room = empty_bytes(0)
         """Memory for the block, and for what may follow."""
+        self._pending: list[Write] = []
 
     def expect(self, nbytes: int) -> None:
         """Make room for so many bytes in all, which nothing is written to until it is needed."""
         if nbytes > self._room.nbytes:
+            self._finish()
             room = empty_bytes(nbytes)
             room[: self.size] = self._room[: self.size]
             self._room = room
@@ -46,54 +55,68 @@ class Constants:
         constant = (id(buffer.root.data), buffer.start, buffer.strides)
         key = (*constant, packed)
         if key not in self._offsets:
-            data = bytes_of(packed.pack(elements_of(buffer)))
             others = self._packed.setdefault(constant, [])
-            found = next((place for place in others if self._holds(place, data)), None)
+            place = self._append(_packing(packed.pack(elements_of(buffer))))
+            found = self._equal(place, others)
             if found is None:
-                found = slice(self._append(data), self.size)
-                others.append(found)
-            self._offsets[key] = found.start
+                others.append(place)
+            else:
+                self.size = place.start
+            self._offsets[key] = (found or place).start
         return self._offsets[key]
 
-    def _holds(self, place: slice, data: Array) -> bool:
-        """Whether some bytes, and zeros behind them, are at a place of the block."""
-        there = self._room[place]
-        return _padded(data.nbytes) == there.nbytes and np.array_equal(there[: data.nbytes], data)
+    def _equal(self, place: slice, others: Sequence[slice]) -> slice | None:
+        """Another place of the block, of some, that has the same bytes as the last one."""
+        length = place.stop - place.start
+        alike = [other for other in others if other.stop - other.start == length]
+        if not alike:
+            return None
+        self._finish()
+        equal = (o for o in alike if np.array_equal(self._room[o], self._room[place]))
+        return next(equal, None)
 
     def table(self, table: Table) -> int:
         """Where a kernel's own numbers lie."""
         return self._place(table, lambda: table.data)
 
+    def writes(self) -> list[Write]:
+        """What is left to write; whoever takes it does it, in any order, before `block`."""
+        taken, self._pending = self._pending, []
+        return taken
+
     def block(self) -> Array:
         """All of them, as bytes; afterwards they are nowhere else."""
+        self._finish()
         whole, self._room = self._room[: self.size], empty_bytes(0)
         return whole
 
+    def _finish(self) -> None:
+        for write in self.writes():
+            write()
+
     def _place(self, key: Hashable, make: Callable[[], Array]) -> int:
         if key not in self._offsets:
-            self._offsets[key] = self._append(bytes_of(make()))
+            self._offsets[key] = self._append(Packing.of(make())).start
         return self._offsets[key]
 
-    def _append(self, data: Array) -> int:
-        """Write bytes behind what is there, and zeros up to where the next may begin."""
-        start, end = self.size, self.size + data.nbytes
-        padded = start + _padded(data.nbytes)
-        if padded > self._room.nbytes:
-            self.expect(max(padded, GROWTH * self._room.nbytes))
-        self._room[start:end] = data
-        self._room[end:padded] = 0
-        self.size = padded
-        return start
+    def _append(self, packing: Packing) -> slice:
+        """A place behind what is there, for a packing and zeros up to where the next may begin."""
+        start, end = self.size, self.size + _padded(packing.nbytes)
+        if end > self._room.nbytes:
+            self.expect(max(end, GROWTH * self._room.nbytes))
+        self._room[start + packing.nbytes : end] = 0
+        self._pending.append(partial(packing.write_to, self._room[start:end]))
+        self.size = end
+        return slice(start, end)
+
+
+def _packing(made: Array | Packing) -> Packing:
+    return made if isinstance(made, Packing) else Packing.of(made)
 
 
 def _padded(nbytes: int) -> int:
     """The bytes that a constant takes in the block."""
     return -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
-
-
-def bytes_of(data: Array) -> Array:
-    """The bytes of an array, in order."""
-    return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
 
 
 def elements_of(buffer: Buffer) -> Array:

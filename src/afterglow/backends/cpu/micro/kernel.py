@@ -8,7 +8,7 @@ every element is written by exactly one unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value, convert
 from afterglow.backends.cpu.micro.fusion import Sink, Source
+from afterglow.backends.cpu.micro.packing import Pack
 from afterglow.backends.cpu.target import Target
 from afterglow.backends.job import Job
 from afterglow.instr import Buffer, OpInstr
@@ -23,9 +24,6 @@ from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.types import Array, IndexRange
 from afterglow.types.dtype import DType, i64, u8
 from afterglow.types.extent import Dim, is_ranged, largest
-
-Pack = Callable[[Array], Array]
-"""Puts a constant into the order in which a kernel reads it."""
 
 
 @dataclass(frozen=True)

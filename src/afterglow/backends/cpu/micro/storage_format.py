@@ -23,10 +23,15 @@ def storage_type(dtype: DType, target: Target) -> DType:
     return dtype if easy else sum_type(dtype)
 
 
+def has_plain_order(dtype: DType) -> bool:
+    """Whether elements of a type are stored one after the other: `to_storage` changes nothing."""
+    return dtype is not bf16
+
+
 def to_storage(lines: Array, lanes: int, dtype: DType) -> Array:
     """Lines [..., columns] of whole vectors in storage order: vectors of bf16 in pairs."""
     paired = lines.shape[-1] // (2 * lanes) * (2 * lanes)
-    if dtype is not bf16 or paired == 0:
+    if has_plain_order(dtype) or paired == 0:
         return lines
     made = lines.copy()
     pairs = lines[..., :paired].reshape(*lines.shape[:-1], -1, 2, lanes)
@@ -36,7 +41,7 @@ def to_storage(lines: Array, lanes: int, dtype: DType) -> Array:
 
 def load_stored(tile: RegisterTile, dtype: DType) -> LoadVector | None:
     """How to load a vector of a line in storage order; None if the order is the usual one."""
-    if dtype is not bf16:
+    if has_plain_order(dtype):
         return None
 
     def load(line: Pointer, v: int) -> Value:

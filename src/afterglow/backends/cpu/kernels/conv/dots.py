@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from afterglow.backends.broadcast import Strides, merge_alike
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
@@ -34,7 +36,8 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.access import Writer, open_sink, placed_sink
 from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, fold_axes, vector_step
 from afterglow.backends.cpu.micro.cost import CONV_UNIT
-from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Pack, Phase
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase
+from afterglow.backends.cpu.micro.packing import Pack, Packing
 from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS, sum_blocks
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import sum_type
@@ -240,8 +243,8 @@ class _Dots:
 def _pack_lines(dtype: DType) -> Pack:
     """The packing of a weight [O, kernel…, C]: in its own order, as the type of the sums."""
 
-    def pack(weight: Array) -> Array:
-        return weight.reshape(-1).astype(dtype.numpy)
+    def pack(weight: Array) -> Packing:
+        return Packing(weight.shape, dtype.numpy, lambda made: np.copyto(made, weight, "unsafe"))
 
     return pack
 

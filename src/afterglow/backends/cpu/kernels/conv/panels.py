@@ -13,7 +13,8 @@ from afterglow.backends.cpu.kernels.matmul.packing import Packer
 from afterglow.backends.cpu.kernels.matmul.problem import Matrix
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer
 from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
-from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
+from afterglow.backends.cpu.micro.packing import Pack, Packing, fill_panels
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.storage_format import storage_type
@@ -25,16 +26,18 @@ from afterglow.types import Array
 def pack_panels(panels: Panels, groups: int, to: np.dtype[np.generic]) -> Pack:
     """The packing of a weight [O, kernel…, C / groups]: by group, panel, depth, then channel."""
 
-    def pack(weight: Array) -> Array:
-        by_group = weight.reshape(groups, panels.columns, math.prod(weight.shape[1:]))
-        extra = panels.padded - panels.columns
-        full = np.pad(by_group.astype(to), ((0, 0), (0, extra), (0, 0)))
-        pieces = []
-        for first, count, widths in panels.kinds:
-            start, width = first * panels.width, sum(widths)
-            piece = full[:, start : start + count * width].reshape(groups, count, width, -1)
-            pieces.append(piece.swapaxes(2, 3).reshape(groups, -1))
-        return np.concatenate(pieces, 1)
+    def pack(weight: Array) -> Packing:
+        taps = weight.shape[1:]
+        by_group = weight.reshape(groups, panels.columns, *taps)
+
+        def write(made: Array) -> None:
+            for first, count, widths in panels.kinds:
+                start, width = first * panels.width, sum(widths)
+                own = slice(start, start + count * width)
+                piece = made[:, own].reshape(groups, count, *taps, width)
+                fill_panels(piece, by_group[:, own], axis=1)
+
+        return Packing((groups, panels.padded, math.prod(taps)), to, write)
 
     return pack
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
 from afterglow.backends.cpu.kernels.matmul.problem import Matrix
 from afterglow.backends.cpu.llvm.emitter import (
@@ -24,8 +22,8 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
     transpose,
 )
-from afterglow.backends.cpu.micro.kernel import Pack
-from afterglow.backends.cpu.micro.storage_format import to_storage
+from afterglow.backends.cpu.micro.packing import Pack, Packing, fill_panels
+from afterglow.backends.cpu.micro.storage_format import has_plain_order, to_storage
 from afterglow.backends.cpu.micro.tile import RegisterTile
 from afterglow.types import Array
 from afterglow.types.dtype import DType
@@ -39,14 +37,15 @@ def pack_panels(tile: RegisterTile, dtype: DType, transposed: bool) -> Pack:
     """How to put [..., depth, columns] (or its transpose) into panels of an element type."""
     width = tile.columns
 
-    def pack(x: Array) -> Array:
-        matrix = x.swapaxes(-1, -2) if transposed else x
-        *batch, depth, columns = matrix.shape
-        panels = -(-columns // width)
-        padded = np.zeros((*batch, depth, panels * width), dtype.numpy)
-        padded[..., :columns] = matrix
-        cut = padded.reshape(*batch, depth, panels, width).swapaxes(-2, -3)
-        return to_storage(cut, tile.lanes, dtype)
+    def pack(x: Array) -> Array | Packing:
+        by_column = x if transposed else x.swapaxes(-1, -2)
+        *batch, columns, depth = by_column.shape
+        shape = (*batch, -(-columns // width), depth, width)
+        panels = Packing(
+            shape, dtype.numpy, lambda made: fill_panels(made, by_column, axis=len(batch))
+        )
+        in_order = has_plain_order(dtype)
+        return panels if in_order else to_storage(panels.array(), tile.lanes, dtype)
 
     return pack
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
 from afterglow.backends.cpu.llvm.emitter import Pointer, convert, smaller
-from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.lanes import full_lanes
+from afterglow.backends.cpu.micro.packing import Pack
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.storage_format import storage_type, to_storage
 from afterglow.backends.cpu.target import Target

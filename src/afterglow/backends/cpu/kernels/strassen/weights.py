@@ -8,15 +8,14 @@ import numpy as np
 
 from afterglow.backends.cpu.kernels.strassen.plan import PRODUCTS, StrassenPlan
 from afterglow.backends.cpu.llvm.emitter import Pointer
-from afterglow.backends.cpu.micro.kernel import Pack, Phase
+from afterglow.backends.cpu.micro.kernel import Phase
+from afterglow.backends.cpu.micro.packing import Pack, Packing
 from afterglow.types import Array
-
-LINES = 32
-"""Lines of both halves of the depth that are summed at once: temporary arrays stay in caches."""
-
 
 SUMS = (0, 3, 5, 6)
 """The products whose right factors are no quarters."""
+HALVES = ((0, 0), (0, 1), (1, 0), (1, 1))
+"""The quarters: which half of the depth, and which of the columns."""
 QUARTERS = {1: (0, 0), 2: (1, 0), 4: (1, 1)}
 """The others, and which half of the depth and of the columns they take."""
 
@@ -27,43 +26,55 @@ def pack_factors(plan: StrassenPlan) -> Pack:
     For a ranged number of rows it is all panels of rhs, which have the quarters in them, then the
     other right factors, by panel. Sums are made in float64 and rounded once.
     """
-    product, depth, panels = plan.product, plan.half_depth, plan.panels
+    product, width, depth = plan.product, plan.tile.columns, plan.half_depth
+    quarters = plan.panels * len(HALVES) * depth * width
 
-    def pack(rhs: Array) -> Array:
-        matrix = rhs.reshape(product.columns, product.depth).T if product.by_columns else rhs
-        whole = np.zeros((2, depth, 2, panels, plan.tile.columns), np.float32)
-        lines = whole.reshape(2 * depth, -1)
-        lines[: product.depth, : product.columns] = matrix
-        # panels come first, as in what is made
-        halves = whole.transpose(0, 2, 3, 1, 4)
-        if not plan.is_ranged:
-            packed = np.empty((panels, PRODUCTS, depth, plan.tile.columns), np.float32)
-            for number, quarter in QUARTERS.items():
-                packed[:, number] = halves[quarter]
-            _write_sums(halves, [packed[:, number] for number in SUMS])
-            return packed
-        both = np.empty(2 * whole.size, np.float32)
-        both[: whole.size].reshape(2, panels, 2, depth, -1)[:] = halves.transpose(1, 2, 0, 3, 4)
-        sums = both[whole.size :].reshape(panels, len(SUMS), depth, -1)
-        _write_sums(halves, [sums[:, number] for number in range(len(SUMS))])
-        return both
+    def pack(rhs: Array) -> Packing:
+        lines = (product.columns, product.depth)
+        by_column = rhs.reshape(lines) if product.by_columns else rhs.reshape(lines[::-1]).T
+
+        def write(made: Array) -> None:
+            cut = np.zeros((2, 2, depth, width), np.float32)
+            for panel in range(plan.panels):
+                _cut_quarters(cut, by_column, plan, panel)
+                if plan.is_ranged:
+                    halves = made[:quarters].reshape(2, plan.panels, 2, depth, width)
+                    halves[:, panel] = cut.swapaxes(0, 1)
+                    sums = made[quarters:].reshape(plan.panels, len(SUMS), depth, width)
+                    _write_sums(cut, list(sums[panel]))
+                else:
+                    packed = made.reshape(plan.panels, PRODUCTS, depth, width)[panel]
+                    for number, quarter in QUARTERS.items():
+                        packed[number] = cut[quarter]
+                    _write_sums(cut, [packed[number] for number in SUMS])
+
+        size = quarters + (quarters if plan.is_ranged else quarters // 4 * (PRODUCTS - 4))
+        return Packing((size,), np.dtype(np.float32), write)
 
     return pack
 
 
-def _write_sums(halves: Array, to: Sequence[Array]) -> None:
+def _cut_quarters(cut: Array, by_column: Array, plan: StrassenPlan, panel: int) -> None:
+    """Fill [half of the depth, half of the columns, depth, column] for a panel of each half."""
+    depth, width = plan.half_depth, plan.tile.columns
+    for lower, right in HALVES:
+        first, start = lower * depth, right * plan.half_columns + panel * width
+        part = by_column[start : start + width, first : first + depth].T
+        cut[lower, right, : part.shape[0], : part.shape[1]] = part
+        cut[lower, right, :, part.shape[1] :] = 0
+
+
+def _write_sums(quarters: Array, to: Sequence[Array]) -> None:
     """Write the right factors that are sums, in the order of their products.
 
     The first and the third are differences of two numbers, which float32 rounds alike.
     """
-    (b11, b12), (b21, b22) = halves
+    (b11, b12), (b21, b22) = quarters
     np.subtract(b12, b11, out=to[0])
     np.subtract(b22, b12, out=to[2])
-    for start in range(0, b11.shape[1], LINES):
-        some = np.s_[:, start : start + LINES]
-        t2 = b22[some] - (b12[some].astype(np.float64) - b11[some])
-        to[1][some] = t2
-        to[3][some] = b21[some] - t2
+    t2 = b22 - (b12.astype(np.float64) - b11)
+    to[1][:] = t2
+    to[3][:] = b21 - t2
 
 
 def factor_places(plan: StrassenPlan) -> Array:

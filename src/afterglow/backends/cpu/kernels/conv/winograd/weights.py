@@ -9,20 +9,23 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
-from afterglow.backends.cpu.kernels.conv.panels import PanelTaps, pack_panels
+from afterglow.backends.cpu.kernels.conv.panels import PanelTaps
 from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import (
     transform_weight,
     weight_matrix,
 )
 from afterglow.backends.cpu.llvm.emitter import Pointer, Value
-from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Pack, Phase, Storage
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
+from afterglow.backends.cpu.micro.packing import Pack, Packing
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.types import Array
 from afterglow.types.dtype import f32
 
+BLOCK = 1 << 18
+"""Multiplications of a block of a constant's transform: it stays in caches, and in one thread."""
 MOST_CHANNELS, LEAST_CHANNELS = 64, 16
 """Channels that a unit transforms, if there are such divisors of all."""
 
@@ -133,12 +136,30 @@ class WeightTransform:
 def pack_transformed(panels: Panels, points: tuple[float, ...]) -> Pack:
     """The packing of a transformed weight [O, 3, 3, C]: by panel, place, channel of x, result."""
     matrix = weight_matrix(points)
+    both = np.kron(matrix, matrix)
 
-    def pack(weight: Array) -> Array:
-        results, _, _, channels = weight.shape
-        lines = weight.astype(np.float64).transpose(1, 2, 0, 3).reshape(9, -1)
-        made = (np.kron(matrix, matrix) @ lines).astype(np.float32)
-        by_place = made.reshape(-1, results, channels).swapaxes(0, 1)
-        return pack_panels(panels, 1, np.dtype(np.float32))(by_place)
+    def pack(weight: Array) -> Packing:
+        places, channels = len(both), weight.shape[-1]
+
+        def write(made: Array) -> None:
+            for first, count, widths in panels.kinds:
+                start, width = first * panels.width, sum(widths)
+                for begin in range(start, start + count * width, width):
+                    panel = made[begin : begin + width].reshape(places, -1)
+                    _transform_panel(panel, weight[begin : begin + width], both, width)
+
+        return Packing((panels.padded, places * channels), np.dtype(np.float32), write)
 
     return pack
+
+
+def _transform_panel(panel: Array, weight: Array, matrix: Array, width: int) -> None:
+    """Transform the taps of the results of a panel, in float64, block by block."""
+    results, *taps = weight.shape
+    lines = np.zeros((*taps, width))
+    lines[..., :results] = np.moveaxis(weight, 0, -1)
+    lines = lines.reshape(matrix.shape[1], -1)
+    size = BLOCK // matrix.size
+    for begin in range(0, lines.shape[1], size):
+        some = np.s_[:, begin : begin + size]
+        panel[some] = matrix @ lines[some]
