@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.broadcast import Strides, strides_within
 from afterglow.backends.cpu.kernels.conv.geometry import pixel_axes
@@ -12,6 +12,7 @@ from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Region, row_major
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, u8
 
 
