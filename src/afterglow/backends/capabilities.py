@@ -42,7 +42,11 @@ class Caching(Protocol):
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes of the largest cache; 0 if there is none."""
+        """Bytes of the last level of caches, for all cores together; 0 if there is none."""
+
+    @property
+    def cores(self) -> int:
+        """The number of cores that it is shared by."""
 
 
 @runtime_checkable

@@ -2,55 +2,81 @@
 
 from __future__ import annotations
 
-from afterglow.graph import Constant, Function, Module
-from afterglow.graph.dims import dims_of_functions
-from afterglow.lowering import peak_bytes
-from afterglow.lowering.batch_items import has_items_first, items_are_apart
-from afterglow.runtime.micro_batches import MicroBatches
-from afterglow.types.extent import Dim
+from collections.abc import Iterable
 
-CACHE_PART = 0.5
-"""How much of the cache the values between inputs and outputs may take: weights pass through it."""
+from afterglow.graph import Module
+from afterglow.graph.dims import dims_of_functions
+from afterglow.lowering.batch_items import has_items_first, items_are_apart
+from afterglow.lowering.batch_traffic import BatchTraffic, CacheSharing
+from afterglow.partition.split import equal_items
+from afterglow.runtime.micro_batches import MicroBatches
+from afterglow.types.extent import Dim, ranged
 
 FEWEST = 2
-"""Items of a micro-batch at least: of a single one, kernels have hardly enough to do."""
+"""Items of a ranged micro-batch at least: a program for one item exactly is another kernel."""
+
+GAIN = 0.9
+"""The part of its cost that a batch in micro-batches has at most: less is not worth the steps."""
 
 
-def choose_micro_batches(module: Module, cache_bytes: int) -> MicroBatches | None:
-    """Micro-batches whose values stay in a cache; None if batches do, or cannot be divided.
+def divide_batches(module: Module, cache: CacheSharing) -> tuple[Module, MicroBatches | None]:
+    """The module for micro-batches and how batches are divided; None if they are best whole.
 
-    The weights are read once for each of them, which must be less than what is no longer moved
-    between the cache and memory.
+    They are best whole if their values stay in the cache, if the weights, which are read once for
+    each micro-batch, are larger than what is no longer moved between the cache and memory, or if
+    an item depends on others.
     """
-    dim = _batch_dim(module)
-    if dim is None or cache_bytes == 0:
-        return None
+    if cache.nbytes == 0 or len(module.functions) > 1 or module.states:
+        return module, None
+    dims = dims_of_functions(module.functions.values())
+    if not dims:
+        return _divide_exact(module, cache)
+    (dim, *others) = dims
+    if others or dim.low > 1 or dim.step != 1:
+        return module, None
+    return _divide_ranged(module, dim, cache)
+
+
+def _divide_ranged(
+    module: Module, dim: Dim, cache: CacheSharing
+) -> tuple[Module, MicroBatches | None]:
+    """Micro-batches of a ranged batch: of all extents up to one of them."""
     function = module.main
-    item_bytes = max(1, peak_bytes(function) // dim.high)
-    most = max(FEWEST, int(CACHE_PART * cache_bytes) // item_bytes)
-    moved = 2 * _made_bytes(function) // dim.high
-    if most >= dim.high or _weight_bytes(function) > most * moved:
-        return None
-    if not items_are_apart(function, dim):
-        return None
+    most = _cheapest(module, dim.high, range(FEWEST, dim.high), cache)
+    if most is None or not items_are_apart(function, dim):
+        return module, None
     places = enumerate(function.inputs)
     own = (place for place, value in places if has_items_first(value.type, dim))
-    return MicroBatches(dim, most, tuple(own))
+    batches = MicroBatches(dim, most, tuple(own))
+    return module.bind({dim.name: ranged(batches.part)}), batches
 
 
-def _batch_dim(module: Module) -> Dim | None:
-    """The only dimension of a module, if a program for few of its extents can serve the others."""
-    dims = dims_of_functions(module.functions.values())
-    if len(dims) != 1 or len(module.functions) > 1 or module.states:
+def _divide_exact(module: Module, cache: CacheSharing) -> tuple[Module, MicroBatches | None]:
+    """Micro-batches of one size, which divides the batch."""
+    function = module.main
+    extents = {output.value.type.shape[:1] for output in function.outputs}
+    if len(extents) != 1 or () in extents:
+        return module, None
+    ((items,),) = extents
+    sizes = (size for size in range(1, items) if items % size == 0)
+    most = _cheapest(module, items, sizes, cache)
+    part = None if most is None else equal_items(module, most)
+    if part is None or most is None:
+        return module, None
+    pairs = enumerate(zip(function.inputs, part.main.inputs, strict=True))
+    own = tuple(place for place, (whole, value) in pairs if whole.type != value.type)
+    return part, MicroBatches(items, most, own)
+
+
+def _cheapest(module: Module, items: int, sizes: Iterable[int], cache: CacheSharing) -> int | None:
+    """The size of micro-batches that costs least; None if whole batches do, or hardly more."""
+    if items <= 1:
         return None
-    (dim,) = dims
-    return dim if dim.low <= 1 and dim.step == 1 else None
-
-
-def _made_bytes(function: Function) -> int:
-    return sum(result.type.nbytes for node in function.nodes for result in node.results)
-
-
-def _weight_bytes(function: Function) -> int:
-    operands = {operand for node in function.nodes for operand in node.operands}
-    return sum(value.type.nbytes for value in operands if isinstance(value, Constant))
+    traffic = BatchTraffic.of(module.main, items)
+    if traffic.fits(cache):
+        return None
+    costs = {size: traffic.cost(size, cache) for size in sizes}
+    least = min(costs.values(), default=float("inf"))
+    if least > GAIN * traffic.cost(items, cache):
+        return None
+    return max(size for size, cost in costs.items() if cost == least)

@@ -13,7 +13,7 @@ from afterglow.backends.registry import backend_factory
 from afterglow.driver.cache import CompileCache
 from afterglow.driver.devices import find_device
 from afterglow.driver.limits import check_run
-from afterglow.driver.micro_batches import choose_micro_batches
+from afterglow.driver.micro_batches import divide_batches
 from afterglow.driver.options import PRECISIONS, Options, is_duration
 from afterglow.driver.pipelines import (
     activations_pipeline,
@@ -48,6 +48,7 @@ from afterglow.instr import (
     verify_program,
 )
 from afterglow.lowering import HasKernel, select_instructions, step_of, unsupported_nodes
+from afterglow.lowering.batch_traffic import CacheSharing
 from afterglow.lowering.recompute import Planning, Recompute
 from afterglow.lowering.select import Carried
 from afterglow.lowering.splitting import FitArena, Memory
@@ -67,7 +68,7 @@ from afterglow.support.errors import UnsupportedError, UsageError, VerifyError, 
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.own_ops import tell_once
 from afterglow.types import MemoryPlan
-from afterglow.types.extent import UndecidedExtentError, ranged
+from afterglow.types.extent import UndecidedExtentError
 
 
 @dataclass(frozen=True)
@@ -414,10 +415,7 @@ class Stages:
         plain = options.partition is None and options.max_arena is None
         if not isinstance(backend, Caching) or not plain or options.donate_inputs:
             return module, None
-        batches = choose_micro_batches(module, backend.cache_bytes)
-        if batches is None:
-            return module, None
-        return module.bind({batches.dim.name: ranged(batches.part)}), batches
+        return divide_batches(module, CacheSharing(backend.cache_bytes, backend.cores))
 
     def _load(
         self,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
+import numpy as np
+
 from afterglow.graph import Band, Constant, Cut, Function, Module, Node, Op, Placeholder, Value
 from afterglow.graph.builder import infer_types
 from afterglow.graph.function import subgraphs_of
@@ -81,6 +83,26 @@ def items_of(module: Module, start: int, stop: int) -> Module:
     return _Items(module.main, Cut(0, start, stop)).run()
 
 
+def equal_items(module: Module, count: int) -> Module | None:
+    """A module that computes any so many items in a row of a batch; None if there is none.
+
+    There is one if items are computed independently of each other, all in the same way, and the
+    number divides the batch.
+    """
+    first, last = (_Items(module.main, cut) for cut in _ends(module.main, count))
+    try:
+        part, other = first.run(), last.run()
+    except UnsupportedError:
+        return None
+    alike = [node.op for node in part.main.nodes] == [node.op for node in other.main.nodes]
+    return part if alike and first.cuts_equal_rows() else None
+
+
+def _ends(function: Function, count: int) -> tuple[Cut, Cut]:
+    items = batch_of(function)
+    return Cut(0, 0, count), Cut(0, items - count, items)
+
+
 class _Items:
     """Finds which part of each value is needed, and makes the nodes that compute it."""
 
@@ -111,6 +133,11 @@ class _Items:
             self.target.output(output.name, self._part_of(output.value, self.own))
             self.target.outputs[-1].quantization = output.quantization
         return self.target.module
+
+    def cuts_equal_rows(self) -> bool:
+        """Whether the constants of which it takes parts have equal parts for all items."""
+        rows = (np.moveaxis(c.data, cut.axis, 0) for c, cut in self.constants if cut is not None)
+        return all(bool(np.all(each == each[:1])) for each in rows)
 
     def _check_function(self) -> None:
         if self.function.module.states:

@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from afterglow.runtime.buffers import HostExecutable
-from afterglow.runtime.device import DeviceBuffer, Executable, Footprint, StepName, TimesSteps
+from afterglow.runtime.device import (
+    DeviceBuffer,
+    Executable,
+    Footprint,
+    StepName,
+    TimesSteps,
+    WritesOutputs,
+)
 from afterglow.runtime.extents import ExtentReader
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, Interface, Port
@@ -25,16 +32,17 @@ from afterglow.types.extent import Dim, ranged
 class MicroBatches:
     """How batches are divided: items lie along the first axes of outputs and of some inputs."""
 
-    dim: Dim
-    """The dimension that counts the items of a batch, with its bounds."""
+    dim: Dim | int
+    """The dimension that counts the items of a batch, with its bounds, or their number."""
     most: int
-    """Items of a micro-batch at most."""
+    """Items of a micro-batch at most; of a batch that is not ranged, in each of them."""
     inputs: tuple[int, ...]
     """The inputs with items, by their places."""
 
     @property
     def part(self) -> Dim:
-        """The dimension with the bounds that it has in the program."""
+        """The dimension with the bounds that it has in the program, if it is ranged there."""
+        assert isinstance(self.dim, Dim)
         return replace(self.dim, high=self.most)
 
     def interface(self, part: Interface) -> Interface:
@@ -46,18 +54,20 @@ class MicroBatches:
         return Interface(tuple(inputs), tuple(map(self._whole, part.outputs)))
 
     def _whole(self, port: Port) -> Port:
-        shape = (ranged(self.dim), *port.type.shape[1:])
+        items = ranged(self.dim) if isinstance(self.dim, Dim) else self.dim
+        shape = (items, *port.type.shape[1:])
         return replace(port, type=port.type.with_shape(shape))
 
     def describe(self) -> list[Any]:
         """What JSON can hold."""
-        return [list(astuple(self.dim)), self.most, list(self.inputs)]
+        dim = list(astuple(self.dim)) if isinstance(self.dim, Dim) else self.dim
+        return [dim, self.most, list(self.inputs)]
 
     @staticmethod
     def restore(data: Sequence[Any]) -> MicroBatches:
         """What was described so."""
         dim, most, inputs = data
-        return MicroBatches(Dim(*dim), most, tuple(inputs))
+        return MicroBatches(dim if isinstance(dim, int) else Dim(*dim), most, tuple(inputs))
 
 
 class MicroBatchedExecutable(HostExecutable):
@@ -67,7 +77,7 @@ class MicroBatchedExecutable(HostExecutable):
         self.program = program
         self.batches = batches
         self.threads = getattr(program, "threads", None)
-        self._extents = ExtentReader.of(interface)
+        self._extents = ExtentReader.of(interface) if interface.dims else None
 
     @property
     def footprint(self) -> Footprint:
@@ -76,16 +86,41 @@ class MicroBatchedExecutable(HostExecutable):
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays: on parts of them that are as equal as can be."""
+        return self.run_into(inputs, states, {})
+
+    def run_into(
+        self,
+        inputs: Sequence[Array],
+        states: Mapping[str, DeviceBuffer],
+        targets: Mapping[int, Array],
+    ) -> list[Array]:
+        """The same; the outputs at the places of `targets` are these arrays, others are new."""
         count = self._count(inputs)
         if count <= self.batches.most:
-            return self.program.run(inputs, states)
-        outputs: list[Array] = []
+            return self._run_part(inputs, states, targets)
+        outputs = dict(targets)
         for items in self._parts(count):
-            results = self.program.run(self._taken(inputs, items), states)
-            outputs = outputs or [np.empty((count, *r.shape[1:]), r.dtype) for r in results]
-            for output, result in zip(outputs, results, strict=True):
-                output[items] = result
-        return outputs
+            own = {place: output[items] for place, output in outputs.items()}
+            results = self._run_part(self._taken(inputs, items), states, own)
+            for place, result in enumerate(results):
+                if place not in outputs:
+                    outputs[place] = np.empty((count, *result.shape[1:]), result.dtype)
+                    outputs[place][items] = result
+        return [outputs[place] for place in range(len(outputs))]
+
+    def _run_part(
+        self,
+        inputs: Sequence[Array],
+        states: Mapping[str, DeviceBuffer],
+        targets: Mapping[int, Array],
+    ) -> list[Array]:
+        """Run the program once, with outputs written directly to targets if it can."""
+        if targets and isinstance(self.program, WritesOutputs):
+            return self.program.run_into(inputs, states, targets)
+        results = self.program.run(inputs, states)
+        for place, target in targets.items():
+            target[...] = results[place]
+        return [targets.get(place, result) for place, result in enumerate(results)]
 
     def steps(self) -> Sequence[StepName]:
         """The steps of the program."""
@@ -107,7 +142,11 @@ class MicroBatchedExecutable(HostExecutable):
 
     def _count(self, inputs: Sequence[Array]) -> int:
         """The number of items, which must be within the bounds."""
-        return self._extents.read(inputs, {})[self.batches.dim.name]
+        dim = self.batches.dim
+        if self._extents is None or not isinstance(dim, Dim):
+            assert isinstance(dim, int)
+            return dim
+        return self._extents.read(inputs, {})[dim.name]
 
     def _parts(self, count: int) -> list[slice]:
         """The items of each micro-batch."""

@@ -58,8 +58,14 @@ class Cpu:
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes of the last level of caches."""
-        return self.target.caches.l3
+        """Bytes of the last level of caches, for all cores together."""
+        caches, cores = self.target.caches, self.target.cores
+        return caches.l3 * -(-cores // (caches.l3_cores or cores))
+
+    @property
+    def cores(self) -> int:
+        """The cores of the target."""
+        return self.target.cores
 
     def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
         """The kernels for a step within the policy, the one to take first."""

@@ -211,6 +211,10 @@ def constant(name: str, array: Array) -> TensorDef:
     return TensorDef(name, lambda: array)
 
 
+CUT_AXES = "cut_axes"
+"""The attribute of a loop with the axes along which carried values may become longer."""
+
+
 def rows_name(name: str) -> str:
     """What a loop calls the rows that it may stack, of which `name` are those that there are."""
     return name + _ROWS

@@ -30,10 +30,14 @@ class ChangesTypesError(NeedsInliningError):
 class GrowsError(ChangesTypesError):
     """The values that a loop carries become longer along an axis, by the same each time."""
 
-    def __init__(self, steps: Sequence[tuple[int, int] | None], *, is_counted: bool) -> None:
+    def __init__(
+        self, steps: Sequence[tuple[int, int] | None], most: float, *, is_counted: bool
+    ) -> None:
         super().__init__("carried values change their types")
         self.steps = steps
         """For each carried value the axis along which it grows, and by how much; None: it stays."""
+        self.most = most
+        """How often the loop runs at most."""
         self.is_counted = is_counted
         """Whether only its limit ends the loop."""
 

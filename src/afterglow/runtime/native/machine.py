@@ -209,6 +209,24 @@ def cache_sizes(folder: Path = _CACHES) -> dict[int, int]:
     return sizes
 
 
+def cores_per_cache(level: int, folder: Path = _CACHES) -> int | None:
+    """The number of cores that share a data cache of a level; None if the system does not tell."""
+    for index in sorted(folder.glob("index*")):
+        try:
+            texts = [(index / name).read_text().strip() for name in ("level", "shared_cpu_list")]
+            if int(texts[0]) == level:
+                return sum(map(_cpus, texts[1].split(",")))
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _cpus(text: str) -> int:
+    """How many a range has, such as 0-7 or 3."""
+    first, _, last = text.partition("-")
+    return int(last or first) - int(first) + 1
+
+
 def _bytes(size: str) -> int:
     unit = _UNITS.get(size[-1:], 1)
     return int(size.rstrip("KMG")) * unit

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from afterglow.backends.cpu import Target, compile_module
+from afterglow.backends.cpu.backend import Cpu
 from afterglow.backends.cpu.target import NAMED
-from afterglow.runtime.native.machine import cache_sizes
+from afterglow.runtime.native.machine import cache_sizes, cores_per_cache
 from afterglow.support.errors import UsageError
 
 
@@ -115,3 +117,23 @@ def test_caches_are_read_from_the_system(tmp_path: Path) -> None:
     (tmp_path / "index3").mkdir()
     assert cache_sizes(tmp_path) == {1: 48 << 10, 2: 2 << 20}
     assert cache_sizes(tmp_path / "nowhere") == {}
+
+
+@pytest.mark.parametrize(("text", "cores"), [("0-7", 8), ("3", 1), ("0-3,64-67", 8)])
+def test_how_many_cores_share_a_cache_is_read_from_the_system(
+    tmp_path: Path, text: str, cores: int
+) -> None:
+    (tmp_path / "index0").mkdir()
+    (tmp_path / "index0" / "level").write_text("3\n")
+    (tmp_path / "index0" / "shared_cpu_list").write_text(text + "\n")
+    assert cores_per_cache(3, tmp_path) == cores
+    assert cores_per_cache(2, tmp_path) is None
+
+
+def test_last_caches_count_for_all_cores() -> None:
+    target = replace(Target.of("x86-64-v3"), cores=16)
+    backend = Cpu()
+    for l3_cores, count in ((None, 1), (16, 1), (8, 2), (12, 2)):
+        caches = replace(target.caches, l3_cores=l3_cores)
+        backend.target = replace(target, caches=caches)
+        assert backend.cache_bytes == count * target.caches.l3

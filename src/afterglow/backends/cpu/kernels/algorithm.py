@@ -52,6 +52,13 @@ class Algorithm:
         return self.name == plan.algorithm and dict(self.settings) == dict(plan.settings)
 
 
+def by_cost(preferred: list[Algorithm], others: list[Algorithm]) -> list[Algorithm]:
+    """Two lists as one: first the whole list whose first algorithm is cheaper."""
+    if preferred and (not others or preferred[0].cost < others[0].cost):
+        return [*preferred, *others]
+    return [*others, *preferred]
+
+
 def with_few(many: Algorithm, few: Algorithm) -> Algorithm:
     """An algorithm for many rows, with another one for few in the same kernel."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from afterglow.backends.broadcast import Strides, chain_strides, strides_within
-from afterglow.backends.cpu.llvm.emitter import Index, Value, convert
+from afterglow.backends.cpu.llvm.emitter import Index, Value, convert, rounded_result
 from afterglow.backends.cpu.micro.rows import Row, Rows
 from afterglow.backends.cpu.pointwise import compute
 from afterglow.instr import Buffer, OpInstr, Region
@@ -140,7 +140,7 @@ class ChainRow:
 def as_declared(value: Value, buffer: Buffer) -> Value:
     """A value in the type of its buffer, if it was computed in a wider one."""
     dtype = buffer.type.dtype
-    return convert(value, dtype) if dtype.is_narrow_float and value.dtype is f32 else value
+    return rounded_result(value, dtype) if dtype.is_narrow_float and value.dtype is f32 else value
 
 
 class Sink:

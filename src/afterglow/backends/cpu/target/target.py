@@ -19,6 +19,7 @@ from afterglow.runtime.native.machine import (
     allows_tiles,
     architecture_of,
     cache_sizes,
+    cores_per_cache,
     usable_cores,
 )
 from afterglow.support.errors import UsageError
@@ -50,6 +51,8 @@ class Caches:
     l1: int
     l2: int
     l3: int
+    l3_cores: int | None = None
+    """Cores that share the last level; None if all do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +91,14 @@ class Facts:
     """Whether an instruction multiplies u8 and i8 and adds neighbouring products into i16."""
     byte_tiles: bool = False
     """Whether instructions multiply matrices of bytes that registers hold: AMX."""
+    bf16_tiles: bool = False
+    """Whether instructions multiply matrices of bf16 that registers hold: AMX."""
     byte_tables: bool = False
     """Whether an instruction looks up 64 bytes in a table of 128."""
     bf16: bool = False
-    """Whether there are instructions for bf16."""
+    """Whether an instruction rounds f32 to bf16."""
+    dot_bf16: bool = False
+    """Whether an instruction adds two products of bf16 into each f32."""
     avx512: bool = False
     """Whether vectors of 512 bits and mask registers are there."""
 
@@ -159,7 +166,8 @@ class Target(Facts):
 
     def without_tiles(self) -> Target:
         """The same machine, for programs that do not ask the system for tiles."""
-        return replace(self, features=_without_tiles(self.features), byte_tiles=False)
+        rest = _without_tiles(self.features)
+        return replace(self, features=rest, byte_tiles=False, bf16_tiles=False)
 
     def missing_here(self) -> Sequence[str]:
         """What code for this target needs that this machine lacks."""
@@ -258,8 +266,10 @@ def _x86_facts(features: set[str]) -> Facts:
         dot_pairs=True,
         byte_pairs="ssse3" in features,
         byte_tiles=avx512 and {"amx-tile", "amx-int8", "avx512vnni"} <= features,
+        bf16_tiles=avx512 and {"amx-tile", "amx-bf16", "avx512bf16"} <= features,
         byte_tables=avx512 and "avx512vbmi" in features,
-        bf16="avx512bf16" in features,
+        bf16=avx512 and "avx512bf16" in features,
+        dot_bf16=avx512 and "avx512bf16" in features,
         avx512=avx512,
     )
 
@@ -364,7 +374,12 @@ def _host() -> Target:
         host_triple(),
         " ".join(_allowed(host_features())),
         cpu=host_cpu(),
-        caches=Caches(sizes.get(1, _SERVER.l1), sizes.get(2, _SERVER.l2), sizes.get(3, _SERVER.l3)),
+        caches=Caches(
+            sizes.get(1, _SERVER.l1),
+            sizes.get(2, _SERVER.l2),
+            sizes.get(3, _SERVER.l3),
+            cores_per_cache(3),
+        ),
         cores=usable_cores(),
     )
 

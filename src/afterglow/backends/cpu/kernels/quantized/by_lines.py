@@ -211,7 +211,8 @@ class _Writer:
             with self.e.loop(self.product.groups * panels.count, name="panel") as place:
                 group, panel = split(place, panels.count) if self.product.groups > 1 else (0, place)
                 column = self.e.index(group) * self.product.columns + panel * panels.width
-                side = self.output.panel(panel, column, self.starts + place * panels.width)
+                starts = None if self.starts is None else self.starts + place * panels.width
+                side = self.output.panel(panel, column, starts)
                 factors = (self.factors + place * panels.size).aligned(4)
                 x = self.copy.pointer + group * self.product.group_stride
                 self._write_tiles(x, factors, side, line * self.product.rows)

@@ -106,6 +106,14 @@ def encode(x: Value, dtype: DType, *, saturate: bool = False) -> Value:
     return _narrowed(code, dtype)
 
 
+def round_to_bf16(x: Value) -> Value:
+    """The nearest bf16 by one instruction: subnormal numbers become zero. Needs `Target.bf16`."""
+    lanes = "" if x.lanes == 1 else f"<{x.lanes} x "
+    kind = f"{lanes}bfloat{'>' if lanes else ''}"
+    rounded = x.derive(f"fptrunc {x.typed} to {kind}").text
+    return x.derive(f"bitcast {kind} {rounded} to {spell(dtypes.bf16, x.lanes)}", dtypes.bf16)
+
+
 def _rounded(x: Value, form: Format) -> Value:
     """The code of a positive number, as if the exponent had no upper limit."""
     bits, shift = to_unsigned(x), 23 - form.fraction_bits
