@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +18,7 @@ from afterglow.serve.errors import invalid
 from afterglow.serve.folder import FoundModel
 from afterglow.serve.loading import LoadedModel, batch_dim, example_feed
 from afterglow.serve.statistics import ServedStatistics
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import Kind
 
