@@ -34,6 +34,7 @@ class ServerCore:
         self.log = log
         self.repository = Repository(config, log)
         self.shared_memory = SharedMemory(is_enabled=config.shared_memory)
+        self.completions = self.repository.completions
         self.metrics = Metrics()
         self.telemetry = Telemetry()
         self.is_draining = False
@@ -66,6 +67,8 @@ class ServerCore:
         if not self.repository.has(name):
             return False
         state = self.repository.models[name]
+        if state.text is not None:
+            return version in ("", *state.found)
         return version in state.served if version else bool(state.served)
 
     def server_metadata(self) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from afterglow.serve.http_tensors import (
     write_response,
 )
 from afterglow.serve.metrics import CONTENT_TYPE
+from afterglow.serve.openai_routes import complete, list_models
 from afterglow.serve.status_page import PAGE, status_data
 
 Handler: TypeAlias = Callable[["HttpApp", HttpCall], Awaitable[Answer]]
@@ -274,6 +275,21 @@ async def status(app: HttpApp, call: HttpCall) -> Answer:
     return json_answer(status_data(app.core))
 
 
+async def text_models(app: HttpApp, call: HttpCall) -> Answer:
+    """The language models, as OpenAI's interface lists them."""
+    return list_models(app.core)
+
+
+async def completions(app: HttpApp, call: HttpCall) -> Answer:
+    """Generate what follows a text."""
+    return await complete(app.core, call, is_chat=False)
+
+
+async def chat_completions(app: HttpApp, call: HttpCall) -> Answer:
+    """Generate the next message of a chat."""
+    return await complete(app.core, call, is_chat=True)
+
+
 def _model(call: HttpCall) -> tuple[str, str]:
     """The name and version that a path has; the version is empty if it has none."""
     name, *version = call.names
@@ -301,6 +317,9 @@ def _table() -> dict[int, list[Route]]:
         ("GET", "v2/models/stats", all_statistics),
         *((m, f"v2/models/*{end}", h) for m, end, h in of_a_model),
         *((m, f"v2/models/*/versions/*{end}", h) for m, end, h in of_a_model),
+        ("GET", "v1/models", text_models),
+        ("POST", "v1/completions", completions),
+        ("POST", "v1/chat/completions", chat_completions),
         ("POST", "v2/repository/index", index),
         ("POST", "v2/repository/models/*/load", load),
         ("POST", "v2/repository/models/*/unload", unload),

@@ -13,16 +13,20 @@ from afterglow.host.host import Host
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.partitioned.graph import DEVICE as PARTITIONED
 from afterglow.serve.batching import BatchLimits
+from afterglow.serve.completions import Completions
 from afterglow.serve.config import ModelConfig, ServeConfig
-from afterglow.serve.errors import ErrorKind, RequestError, not_found
+from afterglow.serve.errors import ErrorKind, RequestError, invalid, not_found
 from afterglow.serve.folder import FoundModel, ModelKind, scan
 from afterglow.serve.loading import load_found
 from afterglow.serve.logs import Log
 from afterglow.serve.served import ServedModel
 from afterglow.serve.statistics import ServedStatistics
-from afterglow.support.errors import AfterglowError
+from afterglow.support.errors import AfterglowError, ModelError
 from afterglow.support.lazy_dataclass import dataclass
+from afterglow.text import Generator
 
+_TEXT_PAUSE = 0.02
+"""Seconds between looks whether all texts are done, at the end."""
 _ACTIVE = 4
 """Runs that the host is given for each of its devices at most; the rest waits in batchers."""
 
@@ -33,6 +37,9 @@ class ModelState:
 
     found: dict[str, FoundModel] = field(default_factory=dict)
     served: dict[str, ServedModel] = field(default_factory=dict)
+    text: Generator | None = None
+    """What generates texts, if it is a language model."""
+    text_stamp: tuple[int, int, int] | None = None
     is_loading: bool = False
     reason: str = ""
     is_unloaded: bool = False
@@ -50,6 +57,7 @@ class Repository:
     def __init__(self, config: ServeConfig, log: Log) -> None:
         self.config = config
         self.models: dict[str, ModelState] = {}
+        self.completions = Completions()
         self.is_loaded = False
         """Whether the models of the start are there, so that the server is ready."""
         self._log = log
@@ -87,6 +95,18 @@ class Repository:
         why = state.reason or ("it is being loaded" if state.is_loading else "it is not loaded")
         raise RequestError(ErrorKind.UNAVAILABLE, f"model {name!r} is not ready: {why}")
 
+    def find_text(self, name: str) -> Generator:
+        """The language model of a name."""
+        state = self.models.get(name)
+        if state is None:
+            raise _unknown(name)
+        if state.text is None and state.served:
+            raise invalid(f"model {name!r} is not a language model")
+        if state.text is None:
+            why = state.reason or "it is not loaded"
+            raise RequestError(ErrorKind.UNAVAILABLE, f"model {name!r} is not ready: {why}")
+        return state.text
+
     def has(self, name: str) -> bool:
         """Whether the folder has a model of this name."""
         return name in self.models
@@ -96,7 +116,7 @@ class Repository:
         rows = []
         for name, state in self.models.items():
             for version in sorted({*state.found, *state.served}, key=int):
-                is_ready = version in state.served
+                is_ready = version in state.served or state.text is not None
                 ready = "LOADING" if state.is_loading else "UNAVAILABLE"
                 reason = "" if is_ready else state.reason
                 row = {"name": name, "version": version, "state": "READY" if is_ready else ready}
@@ -136,17 +156,31 @@ class Repository:
             state = self.models.get(name)
             if state is None or not state.found:
                 raise _unknown(name)
-            if ModelKind.TEXT in (each.kind for each in state.found.values()):
-                return
             state.is_loading, state.is_unloaded = True, False
             try:
-                await self._load_versions(name, state)
+                if ModelKind.TEXT in (each.kind for each in state.found.values()):
+                    await self._load_text(state)
+                else:
+                    await self._load_versions(name, state)
                 state.reason = ""
             except AfterglowError as error:
                 state.reason = error.what
                 raise
             finally:
                 state.is_loading = False
+
+    async def _load_text(self, state: ModelState) -> None:
+        """Load the newest version of a language model, unless it is there already."""
+        found = state.found[max(state.found, key=int)]
+        if state.text is not None and state.text_stamp == found.stamp:
+            return
+        began = perf_counter()
+        threads = self.config.threads or None
+        loop = asyncio.get_running_loop()
+        state.text = await loop.run_in_executor(None, load_text, found, threads)
+        state.text_stamp = found.stamp
+        seconds = round(perf_counter() - began, 3)
+        self._log.info("language model loaded", model=found.name, seconds=seconds)
 
     async def _load_versions(self, name: str, state: ModelState) -> None:
         for version, found in state.found.items():
@@ -209,6 +243,7 @@ class Repository:
         if state is None:
             raise _unknown(name)
         state.is_unloaded, state.reason = True, "unloaded"
+        state.text = None  # texts that are being generated hold it until they are done
         for version in [*state.served]:
             self._retire(state.served.pop(version))
         self._log.info("model unloaded", model=name)
@@ -226,6 +261,9 @@ class Repository:
     async def _follow(self, name: str, state: ModelState) -> None:
         """Serve what the folder has of a model."""
         served = {version: each.found for version, each in state.served.items()}
+        newest = max(state.found, key=int, default=None)
+        if state.text is not None and newest is not None:
+            served = state.found if state.text_stamp == state.found[newest].stamp else {}
         if served == state.found or (state.reason and self._seen.get(name) == state.found):
             return
         self._seen[name] = dict(state.found)
@@ -238,15 +276,30 @@ class Repository:
         except AfterglowError as error:
             self._log.error("model not loaded", model=name, reason=error.what)
 
+    async def _texts_done(self) -> None:
+        while self.completions.active:
+            await asyncio.sleep(_TEXT_PAUSE)
+
     async def close(self, timeout: float) -> None:
         """Wait for the requests of all models, and end the host."""
         waits = [served.batcher.drained() for served in self.all_served()]
+        waits.append(self._texts_done())
         try:
             await asyncio.wait_for(asyncio.gather(*waits), timeout)
         except TimeoutError:
             self._log.error("requests were given up", seconds=timeout)
         stop: Callable[[], Any] = lambda: self.host.shutdown(timeout=1.0)  # noqa: E731
         await asyncio.get_running_loop().run_in_executor(None, stop)
+
+
+def load_text(found: FoundModel, threads: int | None) -> Generator:
+    """A language model of the folder; whatever is wrong with it is an error for users."""
+    try:
+        return Generator(found.path, threads=threads)
+    except AfterglowError:
+        raise
+    except Exception as error:  # of a library that reads files
+        raise ModelError(f"{found.path.name} cannot be read: {str(error)[:200]}") from error
 
 
 def _limits(config: ModelConfig, max_batch: int, max_queue: int) -> BatchLimits:
