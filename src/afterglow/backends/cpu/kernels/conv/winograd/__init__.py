@@ -25,15 +25,19 @@ from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, 
 from afterglow.backends.cpu.micro.cost import WINOGRAD_INPUT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes, split
-from afterglow.instr import OpInstr
+from afterglow.instr import OpInstr, Region
 from afterglow.types.dtype import f32
 from afterglow.types.extent import largest
+
+IN_RUN = "in run"
+"""The setting of plans that transform constant weights in each run, which takes less memory."""
 
 
 def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
     """Winograd's algorithm for a convolution, by a plan."""
     weight, bias = weight_needs(step, plan), bias_needs(step, plan.panels, 1)
     matrices = plan.places * plan.matrix
+    is_constant = step.required[1].region is Region.CONSTANT
     scratch = {
         "products": Storage(f32, plan.places * plan.product),
         "between": Storage(f32, plan.size * plan.side * plan.panels.width),
@@ -51,10 +55,18 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
         float(plan.cost_of([largest(n) for n in (plan.batch, *plan.extents)])),
         lambda k: _write_winograd(k, plan),
         KernelNeeds(workspace, scratch, (*weight.packed, *bias.packed)),
-        {"size": plan.size},
+        {"size": plan.size, **({"weights": IN_RUN} if plan.in_run and is_constant else {})},
         is_exact=False,
-        grows_weights=True,
+        weight_growth=_weight_growth(step, plan),
     )
+
+
+def _weight_growth(step: OpInstr, plan: WinogradPlan) -> int:
+    """Bytes that a transformed weight takes besides those of the weight, if it is packed."""
+    if plan.in_run:
+        return 0  # it is filled up to whole panels, as by any algorithm
+    size = plan.panels.padded * plan.places * plan.channels
+    return size * f32.itemsize - step.required[1].type.nbytes
 
 
 def _write_winograd(k: Kernel, plan: WinogradPlan) -> None:
