@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds
 from afterglow.backends.policy import Policy
 from afterglow.instr import KernelPlan
 from afterglow.instr.kernel_plan import Setting
+from afterglow.support.lazy_dataclass import dataclass
 
 Writer = Callable[[Kernel], None]
 
@@ -50,6 +51,13 @@ class Algorithm:
     def follows(self, plan: KernelPlan) -> bool:
         """Whether a plan asks for it."""
         return self.name == plan.algorithm and dict(self.settings) == dict(plan.settings)
+
+
+def by_cost(preferred: list[Algorithm], others: list[Algorithm]) -> list[Algorithm]:
+    """Two lists as one: first the whole list whose first algorithm is cheaper."""
+    if preferred and (not others or preferred[0].cost < others[0].cost):
+        return [*preferred, *others]
+    return [*others, *preferred]
 
 
 def with_few(many: Algorithm, few: Algorithm) -> Algorithm:

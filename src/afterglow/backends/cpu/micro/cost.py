@@ -55,8 +55,10 @@ SAMPLED_POSITION = 16
 """A position that an image is sampled at, in elements of its result."""
 BYTE_FLOP = 0.5
 """A multiplication or an addition of a product of bytes."""
-TILE_FLOP = BYTE_FLOP / 8
-"""The same where registers hold matrices."""
+BF16_FLOP = 0.5
+"""The same of a product of bf16 by instructions for pairs of them."""
+TILE_GAIN = 1 / 8
+"""The cost of each of them where registers hold matrices, relative to that of vectors."""
 LANE_REDUCTION = 8
 """Vectors that are loaded in the time in which the lanes of one are reduced."""
 

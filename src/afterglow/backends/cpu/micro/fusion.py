@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from afterglow.backends.broadcast import Strides, chain_strides, strides_within
-from afterglow.backends.cpu.llvm.emitter import Index, Value, convert
+from afterglow.backends.cpu.llvm.emitter import Index, Value, convert, rounded_result
 from afterglow.backends.cpu.micro.rows import Row, Rows
 from afterglow.backends.cpu.pointwise import compute
 from afterglow.instr import Buffer, OpInstr, Region
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, f32
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class ChainRow:
 def as_declared(value: Value, buffer: Buffer) -> Value:
     """A value in the type of its buffer, if it was computed in a wider one."""
     dtype = buffer.type.dtype
-    return convert(value, dtype) if dtype.is_narrow_float and value.dtype is f32 else value
+    return rounded_result(value, dtype) if dtype.is_narrow_float and value.dtype is f32 else value
 
 
 class Sink:

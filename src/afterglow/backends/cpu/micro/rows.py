@@ -7,7 +7,6 @@ broadcast to the result lie at `offset(m) + n * column_stride`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import Strides
 from afterglow.backends.cpu.llvm.emitter import (
@@ -22,7 +21,8 @@ from afterglow.backends.cpu.llvm.emitter import (
     scatter,
     store_masked,
 )
-from afterglow.types.extent import largest
+from afterglow.support.lazy_dataclass import dataclass
+from afterglow.types.extent import is_ranged, largest
 
 
 @dataclass(frozen=True)
@@ -116,3 +116,11 @@ class Row:
             return
         steps = lane_numbers(place.code, place.code.index_type, value.lanes, self.stride)
         scatter(place, value, steps, mask)
+
+
+def pixel_axes(extents: Sequence[int], jumps: Sequence[int]) -> Axes:
+    """The pixels of the result in x; a ranged number of images stays apart from exact images."""
+    if not is_ranged(extents[0]) or any(map(is_ranged, extents[1:])):
+        return Axes.merged(extents, jumps)
+    image = Axes.merged(extents[1:], jumps[1:])
+    return Axes((extents[0], *image.extents), (jumps[0], *image.strides))

@@ -91,10 +91,14 @@ class Facts:
     """Whether an instruction multiplies u8 and i8 and adds neighbouring products into i16."""
     byte_tiles: bool = False
     """Whether instructions multiply matrices of bytes that registers hold: AMX."""
+    bf16_tiles: bool = False
+    """Whether instructions multiply matrices of bf16 that registers hold: AMX."""
     byte_tables: bool = False
     """Whether an instruction looks up 64 bytes in a table of 128."""
     bf16: bool = False
-    """Whether there are instructions for bf16."""
+    """Whether an instruction rounds f32 to bf16."""
+    dot_bf16: bool = False
+    """Whether an instruction adds two products of bf16 into each f32."""
     avx512: bool = False
     """Whether vectors of 512 bits and mask registers are there."""
 
@@ -162,7 +166,8 @@ class Target(Facts):
 
     def without_tiles(self) -> Target:
         """The same machine, for programs that do not ask the system for tiles."""
-        return replace(self, features=_without_tiles(self.features), byte_tiles=False)
+        rest = _without_tiles(self.features)
+        return replace(self, features=rest, byte_tiles=False, bf16_tiles=False)
 
     def missing_here(self) -> Sequence[str]:
         """What code for this target needs that this machine lacks."""
@@ -261,8 +266,10 @@ def _x86_facts(features: set[str]) -> Facts:
         dot_pairs=True,
         byte_pairs="ssse3" in features,
         byte_tiles=avx512 and {"amx-tile", "amx-int8", "avx512vnni"} <= features,
+        bf16_tiles=avx512 and {"amx-tile", "amx-bf16", "avx512bf16"} <= features,
         byte_tables=avx512 and "avx512vbmi" in features,
-        bf16="avx512bf16" in features,
+        bf16=avx512 and "avx512bf16" in features,
+        dot_bf16=avx512 and "avx512bf16" in features,
         avx512=avx512,
     )
 

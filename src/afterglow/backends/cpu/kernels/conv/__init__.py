@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.algorithm import Algorithm, by_cost
+from afterglow.backends.cpu.kernels.bf16_products import bf16_algorithms
 from afterglow.backends.cpu.kernels.conv.choose import conv_algorithms, conv_cost
 from afterglow.backends.cpu.kernels.conv.depthwise import depthwise_algorithm, is_depthwise
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
@@ -32,4 +33,4 @@ def algorithms_of(r: KernelRequest) -> list[Algorithm]:
     """All algorithms for a convolution."""
     if conv_of(r.step).groups > 1 and is_depthwise(r.step):
         return [depthwise_algorithm(r, conv_cost(r.step))]
-    return conv_algorithms(r)
+    return by_cost(bf16_algorithms(r), conv_algorithms(r))

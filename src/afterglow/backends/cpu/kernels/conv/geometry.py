@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import Strides
-from afterglow.backends.cpu.micro.rows import Axes
+from afterglow.backends.cpu.micro.rows import Axes, pixel_axes
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.convolution import Conv
-from afterglow.types.extent import is_ranged
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,6 @@ class Geometry:
     def work(self) -> float:
         """FLOPs of all products."""
         return 2.0 * self.rows * self.depth * self.results * self.groups
-
-
-def pixel_axes(extents: Sequence[int], jumps: Sequence[int]) -> Axes:
-    """The pixels of the result in x; a ranged number of images stays apart from exact images."""
-    if not is_ranged(extents[0]) or any(map(is_ranged, extents[1:])):
-        return Axes.merged(extents, jumps)
-    image = Axes.merged(extents[1:], jumps[1:])
-    return Axes((extents[0], *image.extents), (jumps[0], *image.strides))
 
 
 def conv_of(step: OpInstr) -> Conv:

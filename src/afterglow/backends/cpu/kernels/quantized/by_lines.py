@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import strides_within
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -34,6 +33,7 @@ from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import TileRun, split_rows
 from afterglow.instr import OpInstr
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import i16, i32
 from afterglow.types.extent import is_ranged
 
@@ -211,7 +211,8 @@ class _Writer:
             with self.e.loop(self.product.groups * panels.count, name="panel") as place:
                 group, panel = split(place, panels.count) if self.product.groups > 1 else (0, place)
                 column = self.e.index(group) * self.product.columns + panel * panels.width
-                side = self.output.panel(panel, column, self.starts + place * panels.width)
+                starts = None if self.starts is None else self.starts + place * panels.width
+                side = self.output.panel(panel, column, starts)
                 factors = (self.factors + place * panels.size).aligned(4)
                 x = self.copy.pointer + group * self.product.group_stride
                 self._write_tiles(x, factors, side, line * self.product.rows)

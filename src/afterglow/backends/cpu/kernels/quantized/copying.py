@@ -92,9 +92,21 @@ class Copying:
         with self.e.loop(count, start=whole) as i:
             to.store(byte, i)
 
+    def _fill_pixels(self, source: Pointer, to: Pointer) -> None:
+        """The same where channels are filled up."""
+        (pixels, channels), strides = self.reading.own_shape[-2:], self.reading.own_strides[-2:]
+        filled = self.reading.shape[-1]
+        with self.e.loop(pixels, name="pixel") as pixel:
+            made = to + pixel * filled
+            self._copy_run(source + pixel * strides[0], made, channels, strides[1])
+            self._fill(made + channels, filled - channels)
+
     def _copy_pixels(self, source: Pointer, to: Pointer) -> None:
         """What x has along its last two axes; without gaps it is one run."""
         own, strides = self.reading.own_shape[-2:], self.reading.own_strides[-2:]
+        if self.reading.shape[-1] != own[-1]:
+            self._fill_pixels(source, to)
+            return
         axes = Axes.merged(own, strides)
         if len(axes.extents) > 1:
             with self.e.loop(own[0], name="pixel") as pixel:

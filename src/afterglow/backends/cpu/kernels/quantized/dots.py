@@ -23,6 +23,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     vector,
     widen_word,
 )
+from afterglow.backends.cpu.micro.cost import BYTE_FLOP
 from afterglow.backends.cpu.target import Target
 from afterglow.types import Array
 from afterglow.types.dtype import DType, i8, i16, i32, u8, u16
@@ -37,6 +38,14 @@ class Dots(ABC):
     name: str
     weight: DType
     """The type of packed weights."""
+    sums: DType = i32
+    """The type of sums."""
+    together: int = QUAD
+    """Elements of a row that are multiplied at once."""
+    cost: float = BYTE_FLOP
+    """What a multiplication or an addition costs."""
+    wide: DType = i16
+    """A type that has all weights, and all differences of two of them if they are integers."""
     spare: int
     """Registers that are needed beside sums and weights."""
 

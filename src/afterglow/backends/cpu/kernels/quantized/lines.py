@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from afterglow.backends.cpu.kernels.quantized.dots import QUAD, Dots
+from afterglow.backends.cpu.kernels.quantized.dots import Dots
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value
 from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, even_unroll
 from afterglow.backends.cpu.micro.rows import Axes
+from afterglow.support.lazy_dataclass import dataclass
 
 MOST_PRODUCTS = 64
 """Multiplications in one turn of the innermost loop."""
@@ -42,12 +42,13 @@ class EvenLines(Lines):
     def add(self, e: Emitter, rows: Sequence[Pointer], sums: Sequence[Value]) -> list[Value]:
         """See the base class: a loop for each axis of the taps."""
         outer, quads = self.problem.outer, self.problem.steps
-        taps = Axes((*outer.extents, quads), (*outer.strides, QUAD))
+        together = self.problem.together
+        taps = Axes((*outer.extents, quads), (*outer.strides, together))
         most = max(1, min(MOST_QUADS, MOST_PRODUCTS // max(len(sums), 1), quads))
 
         def add(at: Factors, sums: Sequence[Value]) -> list[Value]:
             return self.dots.add(sums, at.rows, at.panel, self.vectors)
 
         core = Accumulation(add, even_unroll(quads, most, 2))
-        factors = Factors(rows, self.panel, QUAD, self.vectors * sums[0].lanes * QUAD)
+        factors = Factors(rows, self.panel, together, self.vectors * sums[0].lanes * together)
         return core.over(e, taps, factors, list(sums))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.quantized.copying import zero_point_in
 from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
 from afterglow.backends.cpu.llvm.emitter import (
@@ -18,7 +16,8 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.rows import Row
-from afterglow.instr import Buffer
+from afterglow.instr import Buffer, OpInstr
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32, i32
 
 MOST_LINES = 32
@@ -36,7 +35,7 @@ class QuantizedOutput:
 
     def __init__(self, p: Phase, panels: BytePanels) -> None:
         self.e, self.sink, self.panels = p.e, p.sink(), panels
-        scale, bias = p.step.optional(2), p.step.optional(3)
+        scale, bias = scale_and_bias(p.step)
         self.scale = None if scale is None else row_of(p, scale)
         self.bias = None if bias is None else row_of(p, bias)
         reading = panels.problem.reading
@@ -45,23 +44,33 @@ class QuantizedOutput:
         self.masked, self.small = p.target.avx512, not p.target.has_vectors
         self.light = len(p.kernel.job.after) <= MOST_STEPS
 
-    def panel(self, panel: Index, column: Value, starts: Pointer) -> Side:
+    def panel(self, panel: Index, column: Value, starts: Pointer | None) -> Side:
         """What the tiles of a panel need, which begins at a column of the result."""
         lanes, initial, scales, masks = self.panels.lanes, [], [], []
+        biases: list[Value] = []
         left = self.e.index(self.panels.problem.columns) - panel * self.panels.width
         for v in range(self.panels.vectors):
             mask = None if self.is_whole else first_lanes(left - v * lanes, lanes)
             masks.append(mask)
-            start, place = starts.load(v * lanes, lanes), column + v * lanes
-            if self.zero is not None:
-                start = start * self.zero.splat(lanes)
-            if self.bias is not None:
-                start = start + self.bias.load(place, lanes, mask).splat(lanes)
+            start, place = self._start(starts, v * lanes), column + v * lanes
+            bias = None if self.bias is None else self.bias.load(place, lanes, mask).splat(lanes)
+            if bias is not None and not start.dtype.is_float:
+                start = start + bias
+            elif bias is not None:
+                biases.append(convert(bias, start.dtype))
             initial.append(start)
             if self.scale is not None:
                 scales.append(self.scale.load(place, lanes, mask).splat(lanes))
         last = equal(self.e.index(panel), self.panels.count - 1)
-        return Side(self, last, column, initial, scales, masks)
+        return Side(self, last, column, initial, scales, biases, masks)
+
+    def _start(self, starts: Pointer | None, at: int) -> Value:
+        """What the sums of a vector of columns begin with, but for a bias."""
+        lanes = self.panels.lanes
+        if starts is None:
+            return self.e.constant(self.panels.dots.sums, 0, lanes)
+        start = starts.load(at, lanes)
+        return start if self.zero is None else start * self.zero.splat(lanes)
 
     @property
     def is_direct(self) -> bool:
@@ -84,6 +93,8 @@ class Side:
     column: Value
     initial: list[Value]
     scales: list[Value]
+    biases: list[Value]
+    """What is added to sums of floats at the end, where it costs one rounding."""
     masks: list[Value | None]
 
     def put(self, row: Value, sums: list[Value], shifts: Pointer | None, *, often: bool) -> None:
@@ -129,6 +140,8 @@ class Side:
     def _result(self, total: Value, vector: int, shift: Value | None) -> Value:
         """What becomes of a vector of sums, of a row with a shift."""
         total = total if shift is None else total - shift
+        if self.biases:
+            return total + self.biases[vector]
         return convert(total, f32) * self.scales[vector] if self.scales else total
 
     def _put_columns(
@@ -160,6 +173,15 @@ class Side:
                 lanes = 1 << ((count - taken).bit_length() - 1)
                 out.put(self.column + (start + taken), part(value, taken, lanes))
                 taken += lanes
+
+
+def scale_and_bias(step: OpInstr) -> tuple[Buffer | None, Buffer | None]:
+    """What sums are multiplied by, and what is added to them: products of floats have no scale."""
+    names = step.op.operand_names
+    scale, bias = (
+        step.optional(names.index(name)) if name in names else None for name in ("scale", "bias")
+    )
+    return scale, bias
 
 
 def row_of(p: Phase, vector: Buffer) -> Row:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
-from afterglow.backends.cpu.kernels.quantized.dots import QUAD, dots_of, lists_lines
+from afterglow.backends.cpu.kernels.quantized.dots import Dots, dots_of, lists_lines
 from afterglow.backends.cpu.kernels.quantized.listed import ListedPanels, can_list
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
@@ -14,6 +15,7 @@ from afterglow.backends.cpu.micro.cost import BYTE_RESULT_VECTOR, BYTE_UNIT
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, split_rows
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 
 MOST_VECTORS = 4
@@ -23,6 +25,9 @@ MOST_ROWS = 14
 FEW_ROWS = 6
 """The same where rows are ranged, and there is code for tiles of every height."""
 MOST_BLOCKS = 64
+WORD_BYTES = 4
+"""Bytes of the weights of a column that are multiplied at once."""
+MakePanels = Callable[[QuantizedProblem, int, int], BytePanels]
 LEAST_LANES = 4
 """Lanes of the shortest vectors."""
 
@@ -67,11 +72,19 @@ class QuantizedPlan:
 
 
 def plan_of(problem: QuantizedProblem, target: Target) -> QuantizedPlan:
-    """The plan for a problem."""
-    full, dots = max(1, target.vector_bits // 32), dots_of(target)
-    registers = target.vector_registers if target.has_vectors else target.general_registers
+    """The plan for a problem of bytes."""
+    dots = dots_of(target)
     listed = lists_lines(target) and can_list(problem)
     make = ListedPanels.of_listed if listed else partial(BytePanels.of, dots)
+    return best_plan(problem, target, dots, make)
+
+
+def best_plan(
+    problem: QuantizedProblem, target: Target, dots: Dots, make: MakePanels
+) -> QuantizedPlan:
+    """The plan with the cheapest tile, given how panels of some vectors and lanes are made."""
+    full = max(1, target.vector_bits // 32)
+    registers = target.vector_registers if target.has_vectors else target.general_registers
     plans = []
     most = FEW_ROWS if any(map(is_ranged, problem.pixels.extents[-1:])) else MOST_ROWS
     for lanes in _lanes(full, problem.columns):
@@ -111,9 +124,9 @@ def _blocks(
     """Units large enough to be handed out, in an order that reads slow memory least."""
     units = largest(problem.batches) * problem.groups * panels.count
     wanted = math.ceil(problem.work / BYTE_UNIT / max(1, units))
-    row_bytes = largest(problem.rows) * problem.depth
+    row_bytes = largest(problem.rows) * problem.depth * problem.reading.dtype.itemsize
     fast = target.caches.l2 // 2
-    by_block = row_bytes > fast and problem.lines * QUAD * problem.columns <= fast
+    by_block = row_bytes > fast and problem.lines * WORD_BYTES * problem.columns <= fast
     if by_block:
         wanted = max(wanted, 4 * row_bytes // fast)
     return larger_extent(1, smaller_extent(min(wanted, MOST_BLOCKS), tiles)), by_block

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.broadcast import Strides, strides_within
-from afterglow.backends.cpu.kernels.conv.geometry import pixel_axes
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, read_type
-from afterglow.backends.cpu.micro.rows import Axes
+from afterglow.backends.cpu.micro.rows import Axes, pixel_axes
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Region, row_major
+from afterglow.ops.convolution import Convolution
+from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, u8
 
 
@@ -45,6 +47,7 @@ class ByteReading:
 class ByteWeight:
     """Weights as [count, columns, depth]: where the elements lie.
 
+    After every `inner` elements of the depth `fill` zeros are packed, if that is not 0.
     `zero_point` is what to subtract once they are signed bytes; `columns_first` tells whether the
     shape has columns before the depth.
     """
@@ -57,6 +60,8 @@ class ByteWeight:
     column_stride: int
     depths: Axes
     zero_point: int
+    inner: int = 1
+    fill: int = 0
 
     @property
     def is_constant(self) -> bool:
@@ -136,15 +141,29 @@ def reading_of_conv(
     step: OpInstr, op: QuantizedConv, dtype: DType, whole: int | None = None
 ) -> ByteReading:
     """How the x of a convolution is read; copied, too, if runs are not of `whole` bytes."""
+    found = reading_of_windows(step, op, op.x_zero_point, dtype, whole)
+    return replace(found, zero=step.optional(4))
+
+
+def reading_of_windows(
+    step: OpInstr,
+    op: Convolution,
+    zero_point: int,
+    dtype: DType,
+    whole: int | None = None,
+    *,
+    fills: bool = False,
+) -> ByteReading:
+    """The same of any convolution, given what pads its x; channels may be filled up, too."""
     x, weight = operands(step)
     batch, *extents, channels = x.type.shape
     windows = op.windows(weight.type.shape)
     sides = zip(windows.begins, extents, windows.needed_ends(extents), strict=True)
-    shape = (batch, *map(sum, sides), channels)
+    more = -channels % whole if fills and whole else 0
+    shape = (batch, *map(sum, sides), channels + more)
     run = run_of(op, weight.type.shape, x.strides)
     odd = whole is not None and run % whole != 0
-    found = _reading(x, x.strides, x.type.shape, shape, op.x_zero_point, dtype, odd, windows.begins)
-    return replace(found, zero=step.optional(4))
+    return _reading(x, x.strides, x.type.shape, shape, zero_point, dtype, odd, windows.begins)
 
 
 def _reading(
@@ -165,7 +184,7 @@ def _reading(
     return ByteReading(x, strides, own, shape, before, used, dtype, zero_point, None, copied)
 
 
-def run_of(op: QuantizedConv, weight: tuple[int, ...], strides: Strides) -> int:
+def run_of(op: Convolution, weight: tuple[int, ...], strides: Strides) -> int:
     """Neighbouring bytes that all meet a weight: the channels of a row of the window, or of one."""
     *_, width, inner = weight
     joined = op.groups == 1 and op.dilations[-1] == 1 and strides[-2] == inner
@@ -176,13 +195,21 @@ def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> QuantizedProbl
     x, weight = operands(step)
     dtype = read_type(target, x.type.dtype, constant=is_constant(weight))
     reading = reading_of_conv(step, op, dtype, QUAD)
-    shape, result, strides = weight.type.shape, step.outs[0].type.shape, reading.strides
+    return problem_of_windows(step, op, reading, weight_of_conv(weight, op))
+
+
+def problem_of_windows(
+    step: OpInstr, op: Convolution, reading: ByteReading, own: ByteWeight, together: int = QUAD
+) -> QuantizedProblem:
+    """The problem of a convolution, given how its operands are read."""
+    _, weight = operands(step)
+    result, strides = step.outs[0].type.shape, reading.strides
+    shape = (*weight.type.shape[:-1], weight.type.shape[-1] + own.fill)
     run = run_of(op, shape, strides)
     spatial = strides[1:-1]
     jumps = [s * n for s, n in zip(spatial, op.strides, strict=True)]
     holes = [s * n for s, n in zip(spatial, op.dilations, strict=True)]
     kernel = shape[1:-1] if run == shape[-1] else shape[1:-2]
-    own = weight_of_conv(weight, op)
     return QuantizedProblem(
         reading=reading,
         weight=own,
@@ -196,10 +223,17 @@ def _of_conv(step: OpInstr, op: QuantizedConv, target: Target) -> QuantizedProbl
         run=run,
         rows=math.prod(result[:-1]),
         columns=own.columns,
+        together=together,
     )
 
 
 def weight_of_conv(weight: Buffer, op: QuantizedConv) -> ByteWeight:
+    """Where the weights of a convolution of bytes lie."""
+    zero_point = op.weight_zero_point - (128 if weight.type.dtype is u8 else 0)
+    return weight_of_windows(weight, op, zero_point)
+
+
+def weight_of_windows(weight: Buffer, op: Convolution, zero_point: int = 0) -> ByteWeight:
     """Where the weights of a convolution lie."""
     shape, strides = weight.type.shape, weight.strides
     columns = shape[0] // op.groups
@@ -211,18 +245,32 @@ def weight_of_conv(weight: Buffer, op: QuantizedConv) -> ByteWeight:
         counts=Axes((op.groups,), (columns * strides[0],)),
         column_stride=strides[0],
         depths=Axes.merged(shape[1:], strides[1:]),
-        zero_point=op.weight_zero_point - (128 if weight.type.dtype is u8 else 0),
+        zero_point=zero_point,
     )
 
 
 def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> QuantizedProblem:
     lhs, rhs = operands(step)
+    dtype = read_type(target, lhs.type.dtype, constant=is_constant(rhs))
+    zero_points = (op.lhs_zero_point, _zero_point_of(rhs, op))
+    return problem_of_matrices(step, op, dtype, zero_points)
+
+
+def problem_of_matrices(
+    step: OpInstr,
+    op: QuantizedMatMul | MatMul,
+    dtype: DType,
+    zero_points: tuple[int, int] = (0, 0),
+    together: int = QUAD,
+) -> QuantizedProblem:
+    """The problem of a product of matrices, given the type in which lhs is read."""
+    lhs, rhs = operands(step)
     shape = step.outs[0].type.shape
     left = matrix_last(lhs.type.shape, op.transpose_lhs)
     own = matrix_last(strides_within(lhs, lhs.type.shape), op.transpose_lhs)
-    dtype = read_type(target, lhs.type.dtype, constant=is_constant(rhs))
-    odd = left[-1] % QUAD != 0
-    reading = _reading(lhs, own, left, left, op.lhs_zero_point, dtype, odd)
+    odd = left[-1] % together != 0
+    shape_read = (*left[:-1], left[-1] + (-left[-1] % together if dtype.is_float else 0))
+    reading = _reading(lhs, own, left, shape_read, zero_points[0], dtype, odd)
     *batch, rows, columns = shape
     jumps = _aligned(left[:-2], reading.strides[:-2], len(batch))
     row = reading.strides[-2]
@@ -233,7 +281,7 @@ def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> QuantizedP
         batch, jumps, numbers = batch[:-1], jumps[:-1], numbers[:-1]
     return QuantizedProblem(
         reading=reading,
-        weight=weight_of_matmul(rhs, op, left[-1], columns),
+        weight=_weight_of_matrices(rhs, op, left[-1], columns, zero_points[1]),
         batches=math.prod(batch),
         batch=Axes.merged(batch, jumps),
         numbers=Axes.merged(batch, numbers),
@@ -244,11 +292,23 @@ def _of_matmul(step: OpInstr, op: QuantizedMatMul, target: Target) -> QuantizedP
         run=left[-1],
         rows=rows,
         columns=columns,
+        together=together,
     )
 
 
 def weight_of_matmul(rhs: Buffer, op: QuantizedMatMul, depth: int, columns: int) -> ByteWeight:
-    """Where the weights of a matrix product lie."""
+    """Where the weights of a matrix product of bytes lie."""
+    return _weight_of_matrices(rhs, op, depth, columns, _zero_point_of(rhs, op))
+
+
+def _zero_point_of(rhs: Buffer, op: QuantizedMatMul) -> int:
+    """What to subtract of the weights once they are signed bytes."""
+    return op.rhs_zero_point - (128 if rhs.type.dtype is u8 else 0)
+
+
+def _weight_of_matrices(
+    rhs: Buffer, op: QuantizedMatMul | MatMul, depth: int, columns: int, zero_point: int
+) -> ByteWeight:
     *batch, line, column = matrix_last(rhs.strides, op.transpose_rhs)
     return ByteWeight(
         buffer=rhs,
@@ -258,7 +318,7 @@ def weight_of_matmul(rhs: Buffer, op: QuantizedMatMul, depth: int, columns: int)
         counts=Axes.merged(rhs.type.shape[:-2], batch),
         column_stride=column,
         depths=Axes((depth,), (line,)),
-        zero_point=op.rhs_zero_point - (128 if rhs.type.dtype is u8 else 0),
+        zero_point=zero_point,
     )
 
 

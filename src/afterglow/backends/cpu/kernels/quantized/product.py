@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,10 +16,11 @@ from afterglow.backends.cpu.kernels.quantized.plan import QuantizedPlan, plan_of
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem, problem_of
 from afterglow.backends.cpu.kernels.table import DIRECT
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
-from afterglow.backends.cpu.micro.cost import BYTE_FLOP, PACKED_ELEMENT
+from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import TileRun, each_height, ranged_tile, tiles_of_block
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import i32
 from afterglow.types.extent import is_ranged, largest
 
@@ -28,13 +28,17 @@ from afterglow.types.extent import is_ranged, largest
 def product_algorithm(r: KernelRequest) -> Algorithm:
     """The algorithm for a product of bytes by tiles of vectors."""
     problem = problem_of(r.step, r.target)
-    plan = plan_of(problem, r.target)
+    return register_algorithm(problem, plan_of(problem, r.target))
+
+
+def register_algorithm(problem: QuantizedProblem, plan: QuantizedPlan) -> Algorithm:
+    """The algorithm for a product by tiles of vectors, with a plan."""
     panels, rows = plan.panels, plan.most
     return Algorithm(
         DIRECT,
-        BYTE_FLOP * problem.work,
+        panels.dots.cost * problem.work,
         lambda k: write_product(k, problem, plan, RegisterProduct),
-        product_needs(problem, plan, {"tile": Storage(i32, rows * panels.width)}),
+        product_needs(problem, plan, {"tile": Storage(panels.dots.sums, rows * panels.width)}),
         {"tile": (rows, panels.vectors, panels.lanes), "blocks": largest(plan.blocks)},
     )
 
@@ -60,7 +64,7 @@ def write_product(
     if problem.weight.zero_point:
         _write_sums_of_rows(k, problem, plan)
     units = problem.batches * problem.groups * plan.panels.count * plan.blocks
-    with k.phase(units, BYTE_FLOP * problem.work) as p:
+    with k.phase(units, plan.panels.dots.cost * problem.work) as p:
         product(p, problem, plan).write()
 
 
@@ -97,7 +101,7 @@ class Product(_Rows, ABC):
             batch, group, panel, block = self._place_of(unit)
             weight = self.problem.numbers.offset(batch) + group
             place = self.e.index(weight) * self.panels.count + panel
-            start = self.starts + place * self.panels.width
+            start = _further(self.starts, place * self.panels.width)
             column = self.e.index(group) * self.problem.columns + panel * self.panels.width
             side = self.output.panel(panel, column, start)
             number = self.e.index(batch) * self.problem.groups + group

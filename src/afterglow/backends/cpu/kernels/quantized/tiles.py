@@ -1,4 +1,4 @@
-"""Products of bytes by registers that hold matrices: two of rows meet one or two of columns.
+"""Products by registers that hold matrices: two of rows meet one or two of columns.
 
 A row of a tile is up to 64 neighbouring bytes of a row of x, and the lines of a panel are already
 as a tile of weights wants them. So both are loaded from where they lie.
@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
-from afterglow.backends.cpu.kernels.quantized.dots import QUAD, QuadDots
-from afterglow.backends.cpu.kernels.quantized.plan import QuantizedPlan, cut_rows
+from afterglow.backends.cpu.kernels.quantized.dots import Dots, QuadDots
+from afterglow.backends.cpu.kernels.quantized.plan import WORD_BYTES, QuantizedPlan, cut_rows
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem, problem_of
 from afterglow.backends.cpu.kernels.quantized.product import (
     Block,
@@ -38,12 +38,11 @@ from afterglow.backends.cpu.llvm.emitter import (
     store_tile,
     tile_shapes,
 )
-from afterglow.backends.cpu.micro.cost import TILE_FLOP
+from afterglow.backends.cpu.micro.cost import TILE_GAIN
 from afterglow.backends.cpu.micro.kernel import KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.tile import tiles_of_block
 from afterglow.backends.cpu.target import Target
 from afterglow.types import Array
-from afterglow.types.dtype import i32
 from afterglow.types.extent import is_ranged
 
 HEIGHT = 2
@@ -54,7 +53,7 @@ FIRST_ROWS = HEIGHT * MOST_WIDTH
 """The register of the first tile of rows: those before hold sums."""
 FIRST_COLUMNS = FIRST_ROWS + HEIGHT
 """The register of the first tile of weights."""
-LANES = TILE_BYTES // QUAD
+LANES = TILE_BYTES // WORD_BYTES
 """Columns of a tile of weights."""
 LEAST_ROWS = 8
 """Rows of a tile that cost no more than fewer."""
@@ -64,14 +63,18 @@ def tile_algorithm(r: KernelRequest) -> Algorithm | None:
     """The algorithm for a product of bytes by tiles, if the machine has them and they fit."""
     if not r.target.byte_tiles:
         return None
-    problem = problem_of(r.step, r.target)
+    return tiles_for(problem_of(r.step, r.target), QuadDots(), r.target)
+
+
+def tiles_for(problem: QuantizedProblem, dots: Dots, target: Target) -> Algorithm | None:
+    """The algorithm for a product by tiles, if they fit; weights lie as `dots` packs them."""
     if not _fits(problem):
         return None
-    panels = BytePanels.of(QuadDots(), problem, _width(problem.columns), LANES)
-    plan = _blocked(problem, cut_rows(problem, panels, TILE_ROWS, r.target), r.target)
+    panels = BytePanels.of(dots, problem, _width(problem.columns), LANES)
+    plan = _blocked(problem, cut_rows(problem, panels, TILE_ROWS, target), target)
     scratch = {
-        "tile": Storage(i32, HEIGHT * TILE_ROWS * panels.width),
-        "start": Storage(i32, panels.width),
+        "tile": Storage(dots.sums, HEIGHT * TILE_ROWS * panels.width),
+        "start": Storage(dots.sums, panels.width),
     }
     return Algorithm(
         "tiles",
@@ -99,8 +102,8 @@ def _width(columns: int) -> int:
 
 
 def quads_of(problem: QuantizedProblem) -> int:
-    """Quads of a row in a tile: as many as fit, and divide those of a run."""
-    most = min(problem.steps, TILE_BYTES // QUAD)
+    """Words of a row in a tile: as many as fit, and divide those of a run."""
+    most = min(problem.steps, TILE_BYTES // WORD_BYTES)
     return max(quads for quads in range(1, most + 1) if problem.steps % quads == 0)
 
 
@@ -109,9 +112,10 @@ def _blocked(problem: QuantizedProblem, plan: QuantizedPlan, target: Target) -> 
 
     Sums are made so fast that reading x and writing the result is what takes the time.
     """
-    if problem.depth * problem.columns > target.caches.l2 // 2:
+    itemsize = problem.reading.dtype.itemsize
+    if problem.depth * problem.columns * itemsize > target.caches.l2 // 2:
         return plan
-    bytes_of_rows = problem.reading.size + problem.rows * problem.columns
+    bytes_of_rows = (problem.reading.size + problem.rows * problem.columns) * itemsize
     wanted = min(-(-bytes_of_rows // max(target.caches.l1, 1)), -(-plan.tiles // HEIGHT))
     return replace(plan, blocks=max(plan.blocks, wanted), by_block=True)
 
@@ -123,7 +127,8 @@ def _cost(problem: QuantizedProblem, plan: QuantizedPlan) -> float:
     turns = problem.lines // quads_of(problem)
     columns = plan.panels.count * plan.panels.width
     units = problem.batches * problem.groups
-    return TILE_FLOP * 2.0 * units * rows * columns * turns * TILE_BYTES
+    elements = TILE_BYTES // problem.reading.dtype.itemsize
+    return TILE_GAIN * plan.panels.dots.cost * 2.0 * units * rows * columns * turns * elements
 
 
 class TileProduct(Product):
@@ -155,7 +160,7 @@ class TileProduct(Product):
         tables = []
         for pair in ((first, second) for first in heights for second in heights):
             sums = [(height, TILE_BYTES) for height in pair for _ in range(MOST_WIDTH)]
-            rows = [(height, self.quads * QUAD) for height in pair]
+            rows = [(height, self.quads * WORD_BYTES) for height in pair]
             tables.append(tile_shapes([*sums, *rows, *weights]))
         return np.concatenate(tables)
 
@@ -187,7 +192,7 @@ class TileProduct(Product):
 
     def _multiply(self, lines: list[Line], panel: Value) -> None:
         """Multiply two tiles of rows by a panel, and lay the sums down."""
-        width, line = self.panels.vectors, self.panels.width * i32.itemsize
+        width, line = self.panels.vectors, self.panels.width * WORD_BYTES
         if not self.is_even:
             self._set_shapes(lines)
         grid = [(m, n) for m in range(HEIGHT) for n in range(width)]
@@ -210,9 +215,9 @@ class TileProduct(Product):
         self, rows: list[Pointer], weights: Pointer, grid: list[tuple[int, int]]
     ) -> None:
         """Add the products along the whole depth: a loop for each axis of the taps, and a run."""
-        outer = self.problem.outer
+        outer, read = self.problem.outer, self.problem.reading.dtype
         extents = (*outer.extents, self.problem.steps // self.quads)
-        strides = (*outer.strides, self.quads * QUAD)
+        strides = (*outer.strides, self.quads * self.problem.together)
         with ExitStack() as loops:
             step = self.e.index(0)
             for extent, stride in zip(extents, strides, strict=True):
@@ -221,11 +226,12 @@ class TileProduct(Product):
                 step = step * extent + turn
             here = weights + step * (self.quads * self.panels.line)
             for m, row in enumerate(rows):
-                load_tile(FIRST_ROWS + m, row, self.plan.stride)
+                load_tile(FIRST_ROWS + m, row, self.plan.stride * read.itemsize)
             for n in range(self.panels.vectors):
-                load_tile(FIRST_COLUMNS + n, here + n * TILE_BYTES, self.panels.line)
+                place = here + n * LANES * self.problem.together
+                load_tile(FIRST_COLUMNS + n, place, self.panels.width * WORD_BYTES)
             for m, n in grid:
-                add_tile_product(self.e, _sums(m, n), FIRST_ROWS + m, FIRST_COLUMNS + n)
+                add_tile_product(self.e, read, _sums(m, n), FIRST_ROWS + m, FIRST_COLUMNS + n)
 
 
 def _sums(m: int, n: int) -> int:

@@ -8,11 +8,11 @@ column: sums begin with it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
-from afterglow.backends.cpu.kernels.quantized.dots import QUAD, Dots
+from afterglow.backends.cpu.kernels.quantized.dots import Dots
 from afterglow.backends.cpu.kernels.quantized.lines import EvenLines, Lines, LinesOf
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.llvm.emitter import (
@@ -30,6 +30,7 @@ from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import DType, i8, i32
 
@@ -80,12 +81,14 @@ class BytePanels(Panels):
             return p.packed(weight.buffer, name, self._pack, self.dots.weight)
         return p.workspace("panels")
 
-    def starts(self, p: Phase) -> Pointer:
-        """Where the numbers lie with which sums begin, one a column.
+    def starts(self, p: Phase) -> Pointer | None:
+        """Where the numbers lie with which sums begin, one a column; those of floats with zero.
 
         If the zero point of x is an operand, they are still to be multiplied by it.
         """
         weight = self.problem.weight
+        if self.dots.sums.is_float:
+            return None
         if weight.is_constant:
             return p.packed(weight.buffer, f"starts{self.width}", self._pack_starts, i32)
         return p.workspace("starts")
@@ -96,10 +99,10 @@ class BytePanels(Panels):
         panels = self.problem.weight.count * self.count
         if self.problem.weight.is_constant:
             return {}
-        return {
-            "panels": Storage(self.dots.weight, panels * self.size),
-            "starts": Storage(i32, panels * self.width),
-        }
+        storage = {"panels": Storage(self.dots.weight, panels * self.size)}
+        if not self.dots.sums.is_float:
+            storage["starts"] = Storage(i32, panels * self.width)
+        return storage
 
     def _start(self, sums: Array | Value) -> Array | Value:
         """What sums begin with, given the sums of the weights of columns."""
@@ -111,7 +114,7 @@ class BytePanels(Panels):
         return self.dots.pack(self.in_quads(weight))
 
     def in_quads(self, weight: Array) -> Array:
-        """Signed weights [count, panels, lines, width, together] in 16 bits."""
+        """Signed weights [count, panels, lines, width, together] in the wide type."""
         problem = self.problem
         rest = problem.steps * problem.together - problem.run
         padded = np.pad(self._columns(weight), ((0, 0), (0, 0), (0, 0), (0, rest)))
@@ -123,11 +126,15 @@ class BytePanels(Panels):
         return np.asarray(self._start(sums)).astype(np.int32)
 
     def _columns(self, weight: Array) -> Array:
-        """The weight as signed bytes [count, panels * width, outer, run]."""
+        """The signed weight [count, panels * width, outer, run] in the wide type."""
         own, problem = self.problem.weight, self.problem
         ordered = weight if own.columns_first else weight.swapaxes(-1, -2)
         outer = math.prod(problem.outer.extents)
-        apart = ordered.reshape(own.count, own.columns, outer, problem.run).astype(np.int16)
+        filled = ordered.reshape(own.count, own.columns, -1, own.inner)
+        if own.fill:
+            filled = np.pad(filled, ((0, 0), (0, 0), (0, 0), (0, own.fill)))
+        apart = filled.reshape(own.count, own.columns, outer, problem.run)
+        apart = apart.astype(self.dots.wide.numpy)
         missing = self.count * self.width - own.columns
         signed = apart - 128 if own.is_unsigned else apart
         return np.pad(signed, ((0, 0), (0, missing), (0, 0), (0, 0)))
@@ -140,22 +147,24 @@ class BytePanels(Panels):
         units = weight.count * self.count
         with k.phase(units, PACKED_ELEMENT * units * self.size, "pack") as p:
             source, to, starts = p.pointer(weight.buffer), self.pointer(p), self.starts(p)
-            ones = p.table("ones", np.ones(QUAD, self.problem.reading.dtype.numpy))
+            ones = p.table("ones", np.ones(self.dots.together, self.problem.reading.dtype.numpy))
             with p.units() as unit:
                 number, panel = split(unit, self.count)
                 matrix, made = source + weight.counts.offset(number), to + unit * self.size
                 self._write_panel(p, matrix, made, p.e.index(panel) * self.width)
-                self._write_starts(p, made, ones, starts + unit * self.width)
+                if starts is not None:
+                    self._write_starts(p, made, ones, starts + unit * self.width)
 
     def _write_panel(self, p: Phase, matrix: Pointer, made: Pointer, column: Value) -> None:
-        problem, e = self.problem, p.e
-        whole = problem.run // QUAD
+        problem, e, together = self.problem, p.e, self.dots.together
+        whole = problem.run // together
         with e.loop(math.prod(problem.outer.extents), name="tap") as tap:
             lines, first = made + tap * (problem.steps * self.line), tap * problem.run
             with e.loop(whole, name="quad") as quad:
-                self._write_line(p, matrix, column, lines + quad * self.line, first + quad * QUAD)
-            if rest := problem.run % QUAD:
-                place = first + whole * QUAD
+                place = first + quad * together
+                self._write_line(p, matrix, column, lines + quad * self.line, place, together)
+            if rest := problem.run % together:
+                place = first + whole * together
                 self._write_line(p, matrix, column, lines + whole * self.line, place, rest)
 
     def _write_line(
@@ -165,14 +174,14 @@ class BytePanels(Panels):
         column: Value,
         line: Pointer,
         depth: Value,
-        count: int = QUAD,
+        count: int,
     ) -> None:
         """Write the weights of a few steps along the depth; further ones are zeros."""
-        zeros = p.e.constant(i8, 0, self.lanes)
+        together = self.dots.together
         for v in range(self.vectors):
             start = column + v * self.lanes
             rows = [self._load(p, matrix, start, depth + i) for i in range(count)]
-            parts = self.dots.packed([*rows, *[zeros] * (QUAD - count)])
+            parts = self.dots.packed([*rows, *[rows[0].like(0)] * (together - count)])
             for number, part in enumerate(parts):
                 line.store(part, (number * self.vectors + v) * part.lanes)
 

@@ -35,9 +35,10 @@ from afterglow.backends.cpu.llvm.emitter.atomic import (
     spin_pause,
     store_atomic,
 )
-from afterglow.backends.cpu.llvm.emitter.conversion import convert
+from afterglow.backends.cpu.llvm.emitter.conversion import convert, rounded_result
 from afterglow.backends.cpu.llvm.emitter.division import divide_by_scalar
 from afterglow.backends.cpu.llvm.emitter.dot import (
+    add_dot_bf16,
     add_dot_quads,
     add_dot_words,
     larger_bytes,
@@ -117,6 +118,7 @@ __all__ = [
     "Pointer",
     "Value",
     "absolute",
+    "add_dot_bf16",
     "add_dot_quads",
     "add_dot_words",
     "add_saturating",
@@ -174,6 +176,7 @@ __all__ = [
     "reverse",
     "rint",
     "round_half_away",
+    "rounded_result",
     "scatter",
     "select",
     "set_tile_shapes",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from afterglow.backends.cpu.llvm.emitter.arithmetic import clamp, select
-from afterglow.backends.cpu.llvm.emitter.narrow import decode, encode, round_to_odd
+from afterglow.backends.cpu.llvm.emitter.narrow import decode, encode, round_to_bf16, round_to_odd
 from afterglow.backends.cpu.llvm.emitter.value import Value, differ
 from afterglow.backends.cpu.llvm.types import mangle, spell
-from afterglow.types.dtype import DType, boolean, f32, f64, i8, i32, u8
+from afterglow.types.dtype import DType, bf16, boolean, f32, f64, i8, i32, u8
 
 
 def convert(x: Value, dtype: DType, *, saturate: bool = False) -> Value:
@@ -26,6 +26,16 @@ def convert(x: Value, dtype: DType, *, saturate: bool = False) -> Value:
     if dtype.is_integer and dtype.bits < 8:
         return _to_few_bits(x, dtype, saturate=saturate)
     return _between(_computable(x), dtype, saturate=saturate)
+
+
+def rounded_result(x: Value, dtype: DType) -> Value:
+    """Results of f32 as narrow floats, as `convert` does it but for subnormal numbers of bf16.
+
+    They become zero where one instruction rounds: kernels store results by it, casts do not.
+    """
+    if dtype is bf16 and x.code.target.bf16:
+        return round_to_bf16(x)
+    return convert(x, dtype)
 
 
 def _computable(x: Value) -> Value:

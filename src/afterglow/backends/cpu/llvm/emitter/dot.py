@@ -11,7 +11,7 @@ from afterglow.backends.cpu.llvm.emitter.conversion import convert
 from afterglow.backends.cpu.llvm.emitter.shuffle import concat, deinterleave, part
 from afterglow.backends.cpu.llvm.emitter.value import Value
 from afterglow.backends.cpu.llvm.types import spell
-from afterglow.types.dtype import DType, i8, i16, i32, u8, u32
+from afterglow.types.dtype import DType, bf16, f32, i8, i16, i32, u8, u32
 
 _PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 _BYTE_PAIRS = {
@@ -23,6 +23,11 @@ _QUADS = {
     4: "x86.avx512.vpdpbusd.128",
     8: "x86.avx512.vpdpbusd.256",
     16: "x86.avx512.vpdpbusd.512",
+}
+_BF16_PAIRS = {
+    4: "x86.avx512bf16.dpbf16ps.128",
+    8: "x86.avx512bf16.dpbf16ps.256",
+    16: "x86.avx512bf16.dpbf16ps.512",
 }
 
 
@@ -94,6 +99,31 @@ def add_dot_quads(total: Value, a: Value, b: Value) -> Value:
         return _call(name, i32, native, first, x, y)
 
     return concat(*(one(start) for start in range(0, total.lanes, native)))
+
+
+def add_dot_bf16(total: Value, a: Value, b: Value) -> Value:
+    """total + a1 b1 + a0 b0 in the first lane, and so on: bf16 to half as many f32.
+
+    The target has `dot_bf16`. Each product is exact before it is added; each of the two additions
+    rounds to nearest even. Subnormal numbers, of operands and of sums, are taken for zero.
+    """
+    _check((total, f32), (a, bf16), (b, bf16))
+    native = min(total.code.target.vector_bits // 32, total.lanes)
+
+    def one(start: int) -> Value:
+        first = part(total, start, native)
+        x, y = (_as_bfloat(part(v, 2 * start, 2 * native)) for v in (a, b))
+        kind = f"<{native} x float>"
+        call = f"call {kind} @llvm.{_BF16_PAIRS[native]}({first.typed}, {x}, {y})"
+        return first.derive(call)
+
+    return concat(*(one(start) for start in range(0, total.lanes, native)))
+
+
+def _as_bfloat(x: Value) -> str:
+    """A vector of bf16 by the name that LLVM has for its type."""
+    kind = f"<{x.lanes} x bfloat>"
+    return f"{kind} {x.derive(f'bitcast {x.typed} to {kind}').text}"
 
 
 def _quad_instruction(total: Value, a: Value) -> tuple[str, int]:

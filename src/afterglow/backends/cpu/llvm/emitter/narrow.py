@@ -6,8 +6,6 @@ with the wrong bias, which one multiplication by a power of two mends, subnormal
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.llvm.emitter.arithmetic import (
     absolute,
     is_nan,
@@ -17,6 +15,7 @@ from afterglow.backends.cpu.llvm.emitter.arithmetic import (
 )
 from afterglow.backends.cpu.llvm.emitter.value import Value, equal
 from afterglow.backends.cpu.llvm.types import spell
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import dtype as dtypes
 from afterglow.types.dtype import DType, f32, i32, u8, u16, u32
 
@@ -105,6 +104,14 @@ def encode(x: Value, dtype: DType, *, saturate: bool = False) -> Value:
     if form.nan is not None:
         code = select(is_nan(x), form.nan, code)
     return _narrowed(code, dtype)
+
+
+def round_to_bf16(x: Value) -> Value:
+    """The nearest bf16 by one instruction: subnormal numbers become zero. Needs `Target.bf16`."""
+    lanes = "" if x.lanes == 1 else f"<{x.lanes} x "
+    kind = f"{lanes}bfloat{'>' if lanes else ''}"
+    rounded = x.derive(f"fptrunc {x.typed} to {kind}").text
+    return x.derive(f"bitcast {kind} {rounded} to {spell(dtypes.bf16, x.lanes)}", dtypes.bf16)
 
 
 def _rounded(x: Value, form: Format) -> Value:

@@ -12,7 +12,8 @@ import numpy as np
 
 from afterglow.backends.cpu.llvm.emitter.code import Code
 from afterglow.backends.cpu.llvm.emitter.pointer import Pointer
-from afterglow.types import Array
+from afterglow.types import Array, DType
+from afterglow.types.dtype import bf16, u8
 
 TILES = 8
 """The number of tile registers."""
@@ -20,6 +21,7 @@ TILE_ROWS = 16
 """Rows of a tile at most."""
 TILE_BYTES = 64
 """Bytes of a row at most."""
+_PRODUCTS = {u8: "tdpbusd", bf16: "tdpbf16ps"}
 _PALETTE = 1
 _ROW_BYTES_AT, _ROWS_AT, _SHAPES_BYTES = 16, 48, 64
 
@@ -54,12 +56,14 @@ def store_tile(tile: int, place: Pointer, row_bytes: int) -> None:
     _move("tilestored64", tile, place, row_bytes)
 
 
-def add_tile_product(code: Code, total: int, a: int, b: int) -> None:
-    """Add the product of a tile of u8 with one of i8, whose rows are quads, to one of i32; exact.
+def add_tile_product(code: Code, dtype: DType, total: int, a: int, b: int) -> None:
+    """Add the product of two tiles whose rows have words of 32 bits to a third tile.
 
-    Element (m, n) of the total grows by the sum over k of a[m, 4 k + i] b[k, 4 n + i].
+    With n elements in a word, element (m, j) of the total grows by the sum over k and i of
+    a[m, n k + i] b[k, n j + i]. Tiles of u8 and i8 (`dtype` u8) are added to i32, exactly; those of
+    bf16 to f32, with subnormal numbers taken for zero.
     """
-    code.perform(f"call void @llvm.x86.tdpbusd(i8 {total}, i8 {a}, i8 {b})")
+    code.perform(f"call void @llvm.x86.{_PRODUCTS[dtype]}(i8 {total}, i8 {a}, i8 {b})")
 
 
 def _move(name: str, tile: int, place: Pointer, row_bytes: int) -> None:
