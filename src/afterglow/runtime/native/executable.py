@@ -77,6 +77,8 @@ class NativeExecutable(HostExecutable):
         self.loaded = load_image(native.image, file=native.code_file)
         if perf_map:
             write_perf_map(self.loaded)
+        self._near = {0 if self._stream_set is None else self._stream_set.home: self.constants}
+        """Constants by the node of the memory that they are in."""
         self._contexts: dict[int, list[Context]] = {place: [] for place in range(streams)}
         """Contexts that no run has, by streams."""
         self._shared: dict[tuple[str | int, ...], bool] = {}
@@ -195,7 +197,7 @@ class NativeExecutable(HostExecutable):
         try:
             context = self._contexts[place].pop()
         except IndexError:  # asking first would not help: another thread may take the last one
-            context = Context(self, place)
+            context = Context(self, self._constants_near(stream), place)
         bases = context.bases
         arrays = (*inputs, *outputs, *map(host_array, states.values()))
         for place, array in enumerate(arrays, FIRST_OTHER):
@@ -204,6 +206,19 @@ class NativeExecutable(HostExecutable):
             context.extents[:] = [*extents.values()]
             context.known = extents
         return context
+
+    def _constants_near(self, stream: CpuStream | None) -> Array:
+        """The constants in the memory near a stream: copied there by the first run, on its cores.
+
+        A system puts memory near the core that writes it first.
+        """
+        if stream is None:
+            return self.constants
+        if stream.node not in self._near:
+            copy = empty_bytes(self.constants.nbytes)
+            copy[:] = self.constants
+            self._near.setdefault(stream.node, copy)
+        return self._near[stream.node]
 
     def start_host(
         self,
@@ -283,7 +298,7 @@ class NativeExecutable(HostExecutable):
 class Context:
     """The memory of a run: the table of bases, the arena, and what kernels and threads need."""
 
-    def __init__(self, executable: NativeExecutable, place: int = 0) -> None:
+    def __init__(self, executable: NativeExecutable, constants: Array, place: int) -> None:
         self.place = place
         """Of the stream that uses it."""
         native, interface = executable.native, executable.native.interface
@@ -301,7 +316,7 @@ class Context:
         self.bases: Any = (ctypes.c_void_p * (FIRST_OTHER + others + 1))()
         self.bases[FIRST_OTHER + others] = QUIET
         self.bases[ARENA] = self.arena.ctypes.data
-        self.bases[CONSTANTS] = executable.constants.ctypes.data
+        self.bases[CONSTANTS] = constants.ctypes.data
         self.bases[ALARMS] = self.alarms.ctypes.data
         self.known: Extents = {}
         """What the extents were set from."""

@@ -8,7 +8,7 @@ from itertools import groupby
 from afterglow.runtime.native.topology import Core
 
 
-def divide_cores(cores: Sequence[Core], streams: int, threads: int) -> list[frozenset[int]]:
+def divide_cores(cores: Sequence[Core], streams: int, threads: int) -> list[tuple[Core, ...]]:
     """Cores for each stream of so many threads.
 
     A stream stays within a last cache if it fits into one, else within a memory node. Second
@@ -17,13 +17,13 @@ def divide_cores(cores: Sequence[Core], streams: int, threads: int) -> list[froz
     """
     usable = _usable(cores, streams * threads)
     free = list(usable)
-    found: list[frozenset[int]] = []
+    found: list[tuple[Core, ...]] = []
     for _ in range(streams):
         if len(free) < min(threads, len(usable)):
             free = list(usable)
         chosen = _chosen(free, min(threads, len(usable)))
         free = [core for core in free if core not in chosen]
-        found.append(frozenset(core.number for core in chosen))
+        found.append(tuple(chosen))
     return found
 
 

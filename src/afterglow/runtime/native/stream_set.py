@@ -26,9 +26,11 @@ Result = TypeVar("Result")
 class CpuStream:
     """One of several streams: its cores, and workers that stay on them."""
 
-    def __init__(self, place: int, cores: frozenset[int]) -> None:
+    def __init__(self, place: int, cores: Sequence[Core]) -> None:
         self.place = place
-        self.cores = cores
+        self.cores = frozenset(core.number for core in cores)
+        self.node = cores[0].node
+        """The memory that is near to its cores, or to most of them."""
         self._pool: Pool | None = None
 
     def pool(self, image: Callable[[], Image]) -> Pool:
@@ -52,7 +54,7 @@ class StreamSet:
     last, if it can: it is on one of those cores still.
     """
 
-    def __init__(self, cores: Sequence[frozenset[int]]) -> None:
+    def __init__(self, cores: Sequence[Sequence[Core]]) -> None:
         self.cores = cores
         """Those of each stream."""
         self._own = _Own()
@@ -65,6 +67,11 @@ class StreamSet:
         """One for each free stream."""
         for _ in self._free:
             self._tokens.put(None)
+
+    @property
+    def home(self) -> int:
+        """The node of the memory that models are loaded into: that of the first stream."""
+        return self.cores[0][0].node
 
     @property
     def held(self) -> CpuStream | None:
