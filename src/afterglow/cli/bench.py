@@ -237,9 +237,8 @@ def _feed(
     """The input arrays to run the model on, and the declared outputs."""
     inputs = asked["inputs"], asked["seed"]
     if request.is_saved:
-        taken = ("seconds", "peers", "warmup", "clients", "streams", "save", "against")
-        taken += ("fail_above", "force")
-        model = load_saved(request, *taken)
+        timing = ("seconds", "peers", "warmup", "clients", "streams")
+        model = load_saved(request, *timing, "save", "against", "fail_above", "force")
         feed = saved_feed(model, request, *inputs)
         model.version_for(feed)  # report wrong shapes here, not in the process that is timed
         return feed, model.outputs
