@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from afterglow.support.lazy_dataclass import dataclass
 
 SYSTEM = Path("/sys/devices/system")
 
