@@ -13,6 +13,7 @@ from afterglow.backends.cpu.micro.cost import (
     STRASSEN_SUM,
     STRASSEN_WEIGHT,
     TWO_HEIGHTS,
+    unevenness,
 )
 from afterglow.backends.cpu.micro.stretches import TileUnits
 from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, TileRun, most_rows, split_rows
@@ -97,8 +98,8 @@ class StrassenPlan:
 
     @property
     def pays(self) -> bool:
-        """Whether anything is saved, by the estimate."""
-        return self.gain > 0
+        """Whether it saves more, by the estimate, than it loses by having few units."""
+        return self.gain > unevenness(self.units) - 1
 
     @property
     def half_rows(self) -> int:
@@ -214,13 +215,13 @@ def _blocks(product: StrassenProduct, target: Target, tile: RegisterTile, panels
     blocks = -(-half // rows_in_cache(product, target))
     tiles = -(-half // tile.rows)
     wanted = min(-(-ENOUGH_BLOCKS // panels), tiles // LEAST_TILES)
-    return min(tiles, max(blocks, wanted))
+    return min(tiles, max(blocks, min(wanted, MANY_BLOCKS - 1)))
 
 
 def _heights(rows: int, most: int) -> list[int]:
     """Rows of tiles to try: as many as there are registers for, or a part of all rows."""
     most = min(rows, most)
-    return [most, *(n for n in range(most - 1, 3 * most // 4, -1) if rows % n == 0)]
+    return [most, *(n for n in range(most - 1, max(1, most // 2) - 1, -1) if rows % n == 0)]
 
 
 def _step_cost(product: StrassenProduct, target: Target, tile: RegisterTile) -> float:
@@ -233,4 +234,5 @@ def _step_cost(product: StrassenProduct, target: Target, tile: RegisterTile) -> 
     if (tile.rows + 1) * tile.vectors + 1 >= target.vector_registers:
         code *= NO_FREE_REGISTER
     loads = (rows + tile.vectors) / (8 if target.vector_bits >= 512 else 2)
-    return code * tiles * panels * (rows * tile.vectors + loads)
+    uneven = unevenness(tiles * panels // 2)
+    return code * uneven * tiles * panels * (rows * tile.vectors + loads)
