@@ -40,6 +40,8 @@ LEAST_ROWS = 64
 """Rows of a left factor in a block at least: blocks of fewer would read rhs too often."""
 MANY_BLOCKS = 16
 """Blocks that are enough for threads to share."""
+UNITS_APART = 64
+"""Blocks that are enough for many threads, if each is a unit."""
 ENOUGH_BLOCKS = 16
 """Panels of blocks that are enough for a few threads, each of which keeps a block near."""
 LEAST_TILES = 4
@@ -210,10 +212,12 @@ def rows_in_cache(product: StrassenProduct, target: Target) -> int:
 
 
 def _blocks(product: StrassenProduct, target: Target, tile: RegisterTile, panels: int) -> int:
-    """Blocks whose left factors stay in the second cache, and enough of them for few threads."""
+    """Blocks whose left factors stay in the second cache, and enough of them for threads."""
     half = -(-product.rows // 2)
     blocks = -(-half // rows_in_cache(product, target))
     tiles = -(-half // tile.rows)
+    if blocks >= MANY_BLOCKS:
+        return min(tiles, max(blocks, min(UNITS_APART, tiles // LEAST_TILES)))
     wanted = min(-(-ENOUGH_BLOCKS // panels), tiles // LEAST_TILES)
     return min(tiles, max(blocks, min(wanted, MANY_BLOCKS - 1)))
 
