@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.cpu.kernels.strassen.product import StrassenProduct
 from afterglow.backends.cpu.micro.cost import (
@@ -19,6 +19,7 @@ from afterglow.backends.cpu.micro.stretches import TileUnits
 from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 from afterglow.types.extent import is_ranged, largest, smaller_extent
 

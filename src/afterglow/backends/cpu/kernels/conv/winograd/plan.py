@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
@@ -19,6 +18,7 @@ from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.tile import TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import bf16, f16, f32
 from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 
