@@ -379,6 +379,10 @@ class CompiledModel:
         """NumPy's element type of each input; None for what is no tensor."""
         return {info.name: info.dtype and info.dtype.numpy for info in self.inputs}
 
+    def feed(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """What a call gives by position and by name, checked, as arrays by the names of inputs."""
+        return self._checked(self._feed(arrays, named))
+
     def _checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         names = [info.name for info in self.inputs]
         if not isinstance(feed, Mapping):
