@@ -28,7 +28,7 @@ LAYERS = [
     {"training"},
     {"host"},
     {"text"},
-    {"serve"},
+    {"serve", "ray"},
     {"report"},
     {"onnx_backend", "onnxruntime", "torch_backend"},
     {"testing"},

@@ -33,7 +33,7 @@ class Runs:
         return asyncio.ensure_future(run)
 
     async def finish(self, error=None):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.003)
         x, future = self.futures.pop(0)
         if error is None:
             future.set_result(2 * x)
@@ -49,7 +49,9 @@ def answers(*tasks):
 def test_what_comes_while_a_run_is_going_runs_together():
     async def scenario():
         runs = Runs(max_batch=4)
-        tasks = [runs.ask(n) for n in range(6)]
+        tasks = [runs.ask(0)]
+        await asyncio.sleep(0.003)
+        tasks += [runs.ask(n) for n in range(1, 6)]
         await runs.finish()
         await runs.finish()
         await runs.finish()
@@ -64,6 +66,7 @@ def test_requests_of_other_extents_run_apart_and_rows_are_bounded():
     async def scenario():
         runs = Runs(max_batch=4)
         first = runs.ask(0)
+        await asyncio.sleep(0.003)
         tasks = [runs.ask(1, 2, 3), runs.ask(4, key="other"), runs.ask(5, 6), runs.ask(7)]
         for _ in range(4):
             await runs.finish()
@@ -93,7 +96,9 @@ def test_a_run_waits_for_more_as_long_as_the_delay():
 def test_the_lower_number_begins_first():
     async def scenario():
         runs = Runs()
-        tasks = [runs.ask(0), runs.ask(1, priority=9), runs.ask(2, priority=1)]
+        tasks = [runs.ask(0)]
+        await asyncio.sleep(0.003)
+        tasks += [runs.ask(1, priority=9), runs.ask(2, priority=1)]
         for _ in range(3):
             await runs.finish()
         assert runs.began == [([0], 5), ([2], 1), ([1], 9)]
@@ -105,8 +110,10 @@ def test_the_lower_number_begins_first():
 def test_more_than_may_wait_is_refused():
     async def scenario():
         runs = Runs(max_queue=2)
-        tasks = [runs.ask(n) for n in range(3)]
-        await asyncio.sleep(0)
+        tasks = [runs.ask(0)]
+        await asyncio.sleep(0.003)
+        tasks += [runs.ask(n) for n in range(1, 3)]
+        await asyncio.sleep(0.003)
         with pytest.raises(RequestError) as caught:
             await runs.ask(3)
         assert caught.value.kind is ErrorKind.BUSY
@@ -120,10 +127,12 @@ def test_more_than_may_wait_is_refused():
 def test_what_nobody_waits_for_does_not_run():
     async def scenario():
         runs = Runs(max_queue=2)
-        first, gone, kept = runs.ask(0), runs.ask(1), runs.ask(2)
-        await asyncio.sleep(0)
+        first = runs.ask(0)
+        await asyncio.sleep(0.003)
+        gone, kept = runs.ask(1), runs.ask(2)
+        await asyncio.sleep(0.003)
         gone.cancel()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.003)
         assert runs.batcher.waiting == 1
         await runs.finish()
         await runs.finish()
@@ -136,7 +145,9 @@ def test_what_nobody_waits_for_does_not_run():
 def test_what_is_late_is_told_while_others_run():
     async def scenario():
         runs = Runs()
-        first, late = runs.ask(0), runs.ask(1, timeout=0.01)
+        first = runs.ask(0)
+        await asyncio.sleep(0.003)
+        late = runs.ask(1, timeout=0.01)
         with pytest.raises(DeadlineError):
             await late
         assert not first.done()
@@ -150,7 +161,9 @@ def test_what_is_late_is_told_while_others_run():
 def test_an_error_belongs_to_the_request_that_caused_it():
     async def scenario():
         runs = Runs(max_batch=4)
-        first, good, bad = runs.ask(0), runs.ask(1), runs.ask(2)
+        first = runs.ask(0)
+        await asyncio.sleep(0.003)
+        good, bad = runs.ask(1), runs.ask(2)
         await runs.finish()
         await runs.finish(UsageError("index 2 is out of range"))
         await runs.finish()
@@ -167,12 +180,12 @@ def test_draining_waits_for_all():
     async def scenario():
         runs = Runs()
         tasks = [runs.ask(0), runs.ask(1)]
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.003)
         draining = asyncio.ensure_future(runs.batcher.drained())
         await runs.finish()
         assert not draining.done()
         await runs.finish()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.003)
         assert draining.done()
         await asyncio.gather(*tasks)
 

@@ -46,6 +46,7 @@ def compile(
     backend: Devices = "cpu",
     target: str = "host",
     threads: int | None = None,
+    streams: int = 1,
     partition: PartitionConfig | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Dims | None = None,
@@ -88,7 +89,10 @@ def compile(
             these or of `LogicalDevice`s, over which the model is partitioned; or "auto" for all
             devices of this machine: docs/partitioning.md.
         target: the machine to generate code for, such as "host" or "x86-64-v3".
-        threads: number of threads; by default all cores that this process may use.
+        threads: number of threads; by default all cores that this process may use, or an equal
+            part of them for each stream.
+        streams: how many runs have cores of their own at the same time; further ones wait:
+            docs/serving.md.
         partition: how a model is partitioned over several devices; None for the fastest run.
         shapes: shapes of inputs by name, to bind dynamic dimensions.
         dims: extents of dimensions by name: a number; a text such as "past + 1" for an expression
@@ -144,6 +148,7 @@ def compile(
     dim_options = DimOptions.of(dims or {})
     options = Options(
         **placed_on(backend, target, threads, partition),
+        streams=streams,
         shapes=shapes or {},
         dims=dim_options.bound,
         values=values or {},

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from afterglow.backends.policy import DEFAULT, Policy
+from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.logical_device import LogicalDevice
-from afterglow.runtime.threads import checked_threads
+from afterglow.runtime.threads import checked_streams, checked_threads, threads_of_stream
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f16, f32, i8, u4
 
@@ -74,6 +76,9 @@ class Options:
     backend: str = "cpu"
     target: str = "host"
     threads: int | None = None
+    """Threads of a run; None for all cores, or for those of a stream."""
+    streams: int = 1
+    """Runs at the same time that each have cores of their own."""
     devices: tuple[LogicalDevice, ...] = ()
     """What a model is partitioned over; nothing if one backend compiles all of it."""
     placing: PartitionConfig | None = None
@@ -123,7 +128,15 @@ class Options:
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "threads", checked_threads(self.threads))
+        streams = checked_streams(self.streams)
+        threads = threads_of_stream(checked_threads(self.threads), streams)
+        object.__setattr__(self, "streams", streams)
+        object.__setattr__(self, "threads", threads)
+
+    @property
+    def loading(self) -> LoadOptions:
+        """How what is compiled is loaded."""
+        return LoadOptions(self.threads, self.perf_map, self.streams)
 
     @property
     def in_floats(self) -> Options:

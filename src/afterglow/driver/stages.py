@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from afterglow.backends.backend import Backend, Settings
@@ -62,9 +62,9 @@ from afterglow.quantization.mixed_precision import MixedPrecision, choose_halves
 from afterglow.quantization.rounding import Rounding
 from afterglow.runtime import CompiledFunction
 from afterglow.runtime.artifact import Artifact
-from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.micro_batches import MicroBatches
 from afterglow.support.errors import UnsupportedError, UsageError, VerifyError, warn
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.own_ops import tell_once
 from afterglow.types import MemoryPlan
 from afterglow.types.extent import UndecidedExtentError
@@ -426,7 +426,7 @@ class Stages:
     ) -> CompiledFunction:
         """Compile a planned program, and load it on its device."""
         backend, device = self.backend, find_device(self.backend.device)
-        options = LoadOptions(self.options.threads, self.options.perf_map)
+        options = self.options.loading
         artifact = None
         if self.options.verify and isinstance(backend, Verifying):
             executable = backend.verifying(program, options)

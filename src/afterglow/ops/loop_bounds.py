@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 
 from afterglow.graph import Constant, Function, Node, Value
@@ -11,6 +10,7 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import And, Less, LessEqual
 from afterglow.ops.linear_forms import Condition, Interval, LinearForm, LinearForms, Unknown
 from afterglow.ops.movement import Expand, Reshape
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 from afterglow.types.extent import is_ranged, largest, smallest
 

@@ -6,7 +6,6 @@ Each has its meaning in NumPy, and in ops below it the same for the lowering to 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
@@ -40,6 +39,7 @@ from afterglow.ops.rules import (
     require_shape,
     require_weights,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from afterglow.runtime.artifact import Artifact
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class LoadOptions:
     """Threads of the host that compute; as many as this process may keep busy if None."""
     perf_map: bool = False
     """Whether the profiler `perf` is told the names of functions."""
+    streams: int = 1
+    """Runs at the same time that each have cores of their own, as many as there are threads."""
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class Batcher:
         """Runs that have begun and are not done."""
         self.waiting = 0
         """Requests that have not begun."""
+        self._is_pumping = False
         self._queue: list[Job] = []
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
@@ -84,7 +85,9 @@ class Batcher:
         heappush(self._queue, job)
         self.waiting += 1
         late = None if timeout is None else loop.call_later(timeout, self._expire, job)
-        self._pump()
+        if not self._is_pumping:  # soon, so that what has arrived with it is joined
+            self._is_pumping = True
+            loop.call_soon(self._pump)
         try:
             return await answer, job
         except asyncio.CancelledError:
@@ -109,6 +112,7 @@ class Batcher:
 
     def _pump(self) -> None:
         """Begin runs while there are requests and free instances."""
+        self._is_pumping = False
         while self.running < self.limits.instances and (batch := self._next()):
             self._begin(batch)
 
@@ -164,16 +168,20 @@ class Batcher:
             self._ended(batch, error)
             return
 
+        if future.done():  # it ran right here
+            loop.call_soon(self._settle, batch, began, joined, future, perf_counter())
+            return
+
         def done(ended: Future[Any]) -> None:
-            loop.call_soon_threadsafe(self._settle, batch, began, joined, ended)
+            now = perf_counter()
+            loop.call_soon_threadsafe(self._settle, batch, began, joined, ended, now)
 
         future.add_done_callback(done)
 
     def _settle(
-        self, batch: Sequence[Job], began: float, joined: float, ended: Future[Any]
+        self, batch: Sequence[Job], began: float, joined: float, ended: Future[Any], now: float
     ) -> None:
         error = ended.exception() if not ended.cancelled() else asyncio.CancelledError()
-        now = perf_counter()
         for job in batch:
             job.ended = now
         if error is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -133,6 +134,7 @@ class Route(NamedTuple):
     handler: Handler
 
 
+@lru_cache(maxsize=1024)
 def find_route(method: str, path: tuple[str, ...]) -> tuple[Handler, tuple[str, ...]]:
     """Who answers a path, and the names in it."""
     fitting = [

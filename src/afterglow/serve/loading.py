@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +20,7 @@ from afterglow.serve.config import ModelConfig
 from afterglow.serve.datatypes import datatype_of
 from afterglow.serve.folder import FoundModel
 from afterglow.support.errors import AfterglowError, ModelError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 GUESSED_EXTENT = 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from google.protobuf import (  # type: ignore[import-untyped]  # ships no types
@@ -16,6 +16,8 @@ from google.protobuf import (  # type: ignore[import-untyped]  # ships no types
     descriptor_pool,
     message_factory,
 )
+
+from afterglow.support.lazy_dataclass import dataclass
 
 _TOKEN = re.compile(r"//[^\n]*|\s+|\"[^\"]*\"|[A-Za-z_][\w.]*|\d+|[{}()<>=;,]")
 _FIELD = descriptor_pb2.FieldDescriptorProto

@@ -53,7 +53,9 @@ def with_free_batch(path: Path) -> Any | None:
         if attribute.name == "value"
     }
     for node in graph.node:
-        if node.op_type == "Reshape" and not any(a.name == "allowzero" for a in node.attribute):
+        if node.op_type == "Reshape" and not any(
+            a.name == "allowzero" and a.i for a in node.attribute
+        ):
             _free_first(constants.get(node.input[1]))
     return model
 

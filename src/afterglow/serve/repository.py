@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from time import perf_counter
 from typing import Any
@@ -21,6 +21,7 @@ from afterglow.serve.logs import Log
 from afterglow.serve.served import ServedModel
 from afterglow.serve.statistics import ServedStatistics
 from afterglow.support.errors import AfterglowError
+from afterglow.support.lazy_dataclass import dataclass
 
 _ACTIVE = 4
 """Runs that the host is given for each of its devices at most; the rest waits in batchers."""

@@ -10,12 +10,12 @@ import os
 import re
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from afterglow.serve.errors import ErrorKind, RequestError, invalid, not_found
 from afterglow.serve.tensors import SharedRegion
+from afterglow.support.lazy_dataclass import dataclass
 
 FOLDER = Path("/dev/shm")
 _KEY = re.compile(r"/?[A-Za-z0-9][A-Za-z0-9_.\-]{0,250}")

@@ -26,8 +26,10 @@ class Telemetry:
 
     @property
     def is_on(self) -> bool:
-        """Whether traces are recorded."""
-        return self._trace is not None
+        """Whether traces are recorded: the process has said where to."""
+        if self._trace is None:
+            return False
+        return not isinstance(self._trace.get_tracer_provider(), self._trace.ProxyTracerProvider)
 
     def record(self, traceparent: str, model: str, job: Job, ended: float) -> None:
         """Record a request that was answered, with the spans queue, compute and respond."""

@@ -9,7 +9,6 @@ expressions over a dimension that stands for the number of the iteration:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from afterglow.ops.fill import Fill
 from afterglow.ops.growing import grow_in_place, room_type
 from afterglow.ops.movement import slice_axis
 from afterglow.ops.overwrite import Overwrite
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 from afterglow.types.dtype import string
 from afterglow.types.extent import Dim, dims_of, is_ranged, ranged

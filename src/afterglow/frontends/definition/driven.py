@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -23,6 +22,7 @@ from afterglow.frontends.definition.model import CUT_AXES, ValueDef
 from afterglow.frontends.definition.order import free_names
 from afterglow.graph import Constant, Value
 from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 

@@ -7,12 +7,13 @@ IR that was saved is read back without (`host_graph.py`). The words are ONNX's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from afterglow.support.digest import digest_of_bytes
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, TensorType
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.support.errors import (
     AfterglowError,
@@ -13,6 +12,7 @@ from afterglow.support.errors import (
     ModelError,
     UnsupportedError,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import UndecidedExtentError
 
 _MOST_NAMES = 3

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +29,7 @@ from afterglow.backends.cpu.micro.tile import (
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.convolution import ConvTranspose
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from afterglow.backends.cpu.llvm.emitter import (
@@ -33,6 +33,7 @@ from afterglow.backends.cpu.micro.tile import (
     RegisterTile,
     multiply_add,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, u8
 from afterglow.types.extent import is_ranged, largest
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+
+from afterglow.support.lazy_dataclass import dataclass
 
 Feed = Mapping[str, Any]
 """An array for each input, by name."""
@@ -35,6 +37,8 @@ class BenchJob:
     """Smallest and largest extent, and step, of dimensions that Afterglow's program is for."""
     ops: tuple[str, ...] = ()
     """Python files that declare ops of the user's own, for Afterglow."""
+    streams: int = 1
+    """Calls that have threads of their own at the same time, for Afterglow."""
 
     def zeros(self) -> dict[str, Any]:
         """Example inputs, for engines that compile by running the model."""

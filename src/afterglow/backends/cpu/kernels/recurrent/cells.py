@@ -6,7 +6,6 @@ A step has one stage or two: in each, a state is multiplied by the recurrent wei
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from afterglow.backends.cpu.kernels.recurrent.activations import activate, gate
@@ -14,6 +13,7 @@ from afterglow.backends.cpu.kernels.recurrent.panels import Gates
 from afterglow.backends.cpu.llvm.emitter import Value
 from afterglow.ops.quantized_lstm import QuantizedLSTM
 from afterglow.ops.recurrent import GRU, LSTM, RNN, LSTMKeepingGates, Recurrent
+from afterglow.support.lazy_dataclass import dataclass
 
 GATES, CELLS = 3, 4
 """The results of an LSTM that keeps its gates."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.recurrent import Recurrent
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 
 

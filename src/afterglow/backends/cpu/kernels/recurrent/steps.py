@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.cpu.kernels.recurrent.cells import Stage, stages_of, states_of, values_of
 from afterglow.backends.cpu.kernels.recurrent.panels import panels_of
@@ -32,6 +32,7 @@ from afterglow.backends.cpu.micro.tile import (
     ranged_tile,
 )
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import i64
 from afterglow.types.extent import (
     is_ranged,

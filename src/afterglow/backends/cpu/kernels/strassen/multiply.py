@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.strassen.plan import (
@@ -40,6 +39,7 @@ from afterglow.backends.cpu.micro.tile import (
     tiles_of_block,
     within_run,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 from afterglow.types.extent import largest
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
@@ -19,6 +18,7 @@ from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.tile import TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import bf16, f16, f32
 from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 
@@ -34,6 +34,8 @@ FEW_PANELS = 8
 """With fewer panels than that, even a small image is cut into blocks, for threads to share."""
 FEW_BLOCKS = 8
 """With fewer blocks than that, threads also share the panels of a block."""
+MANY_BLOCKS = 32
+"""With fewer blocks than that, they have half as many tiles, for many threads to share."""
 FEW_UNITS = 32
 """With fewer panels of blocks than that, threads also share the places of tiles."""
 LEAST_HEIGHT = 4
@@ -79,6 +81,8 @@ class WinogradPlan:
         most = _most_tiles(rows, weight_bytes, target)
         if largest(count) <= 2 * most and panels.count >= FEW_PANELS:
             most = largest(count)
+        elif FEW_BLOCKS * most < largest(count) < MANY_BLOCKS * most:
+            most //= 2
         tiles, runs, heights = block_of(count, most, rows)
         extents, blocks = (height, width), -(-count // most)
         varies = weight.region is not Region.CONSTANT
