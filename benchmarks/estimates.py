@@ -72,14 +72,20 @@ class Compared:
 def compare(path: Path, options: Options, extent: int, rates: Rates, seconds: float) -> Compared:
     """Plan a model, estimate its time, and measure it."""
     stages = Stages(options)
-    source = open_source(str(path))
+    program = plan_model(path, stages, extent)
+    name = path.stem if path.stem != "model" else path.parent.name
+    return Compared(name, program, estimate_seconds(program, rates), run(stages, program, seconds))
+
+
+def plan_model(path: Path, stages: Stages, extent: int = 1) -> Program:
+    """A model as a planned program; dynamic dimensions without a given shape have an extent."""
+    options, source = stages.options, open_source(str(path))
     shapes = {
         info.name: _shape(info, options.shapes, extent) for info in source.signature(options).inputs
     }
     bound = replace(options, shapes=shapes)
     program, _ = stages.plan(stages.lower(stages.optimise(source.load(bound)[0])))
-    name = path.stem if path.stem != "model" else path.parent.name
-    return Compared(name, program, estimate_seconds(program, rates), run(stages, program, seconds))
+    return program
 
 
 def run(stages: Stages, program: Program, seconds: float) -> float:
@@ -145,7 +151,8 @@ def _shape(info: TensorInfo, shapes: Mapping[str, Sequence[int]], extent: int) -
     return shapes.get(info.name, declared)
 
 
-def _shapes(given: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
+def parse_shapes(given: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
+    """Shapes of inputs, as written for `--shape`."""
     pairs = (text.rpartition("=") for text in given)
     return {name: [*map(int, shape.split(","))] if shape else [] for name, _, shape in pairs}
 
@@ -165,7 +172,7 @@ def main(paths: tuple[Path, ...], measure: bool, by_kind: bool, **asked: Any) ->
     cache = cache_folder(True)
     device = LogicalDevice(asked["backend"], "", asked["target"], asked["threads"])
     rates = rates_of(device, cache, measure=measure or None)
-    shapes = _shapes(asked["shapes"])
+    shapes = parse_shapes(asked["shapes"])
     where = {"backend": device.backend, "target": device.target, "threads": device.threads}
     options = Options(**where, shapes=shapes, cache=cache)
     found = list(_compared(paths, options, asked["extent"], rates, asked["seconds"]))

@@ -35,6 +35,7 @@ from references.api import api_page
 from references.cli import cli_page
 from references.errors import errors_page
 from references.passes import passes_page
+from references.serve import settings_page
 
 FOLDER = Path(__file__).parent
 DIGITS = FOLDER.parent / "examples" / "digits" / "digits.onnx"
@@ -47,6 +48,7 @@ def pages() -> dict[str, str]:
         "cli-reference.md": cli_page(),
         "error-types.md": errors_page(),
         "passes.md": passes_page(),
+        "serve-settings.md": settings_page(),
         "decisions/index.md": decisions_page(),
         "ops.md": ops_page(),
         "primitives.md": primitives_page(),

@@ -28,6 +28,7 @@ LAYERS = [
     {"training"},
     {"host"},
     {"text"},
+    {"serve", "ray"},
     {"report"},
     {"onnx_backend", "onnxruntime", "torch_backend"},
     {"testing"},

@@ -8,7 +8,7 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from afterglow import nn, onnx_backend, onnxruntime, optim, text
+    from afterglow import nn, onnx_backend, onnxruntime, optim, ray, text
     from afterglow.autodiff.differentiate import differentiate
     from afterglow.driver.api import compile
     from afterglow.driver.aware import quantization_aware
@@ -137,6 +137,7 @@ __all__ = [
     "profile",
     "quantization_aware",
     "quantization_quality",
+    "ray",
     "set_default_logger_severity",
     "text",
 ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from afterglow.graph import Builder, Function, Gradients, Node, Value
 from afterglow.ops.fill import Fill
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 
 Differentiate: TypeAlias = Callable[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from afterglow.backends.policy import DEFAULT, Policy
@@ -11,6 +11,7 @@ from afterglow.instr import KernelPlan, OpInstr, Program, Stack
 from afterglow.memory import MemorySpace
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import DType
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -37,6 +36,7 @@ from afterglow.runtime.device import DeviceBuffer, DeviceInfo, Footprint, LoadOp
 from afterglow.runtime.donation import donatable
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import string
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -14,6 +14,7 @@ from afterglow.instr import Instr, KernelPlan, OpInstr, Program
 from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.device import Executable, LoadOptions
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 LEAST_GAIN = 1.03

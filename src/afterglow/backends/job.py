@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from afterglow.instr import Buffer, Copy, OpInstr, Region, Stack
 from afterglow.instr.tiling import is_anchor
 from afterglow.ops.movement import Transpose
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import dims_of, walk_extents
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from afterglow.cli.session import Session
 from afterglow.driver.bundles import compile_bundle
 from afterglow.driver.sources import Source
 from afterglow.runtime.bundle import Bundle, BundleRequest, several_ranges
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import unwritable
 from afterglow.support.tables import table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 import click
@@ -36,6 +36,7 @@ from afterglow.memory.timeline import origin_of, work_of
 from afterglow.ops.flops import program_flops
 from afterglow.report.fates import Fate, Fates, find_fates, origins
 from afterglow.support.errors import AfterglowError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.tables import table
 from afterglow.types.extent import is_ranged, largest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from afterglow.runtime.model import CompiledModel
 from afterglow.runtime.saved import save_versions
 from afterglow.runtime.version import Version
 from afterglow.support.errors import AfterglowError, MemoryLimitError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import unwritable
 from afterglow.support.tables import table
 

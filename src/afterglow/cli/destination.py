@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -19,6 +18,7 @@ import click
 from afterglow.support.atomic_file import replacing
 from afterglow.support.container import is_container
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import MARK, unwritable
 
 Command = TypeVar("Command", bound=Callable[..., Any])

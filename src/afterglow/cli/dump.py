@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from afterglow.lowering.recompute import Recompute
 from afterglow.lowering.splitting import FitArena
 from afterglow.passes import Dump, Instrument, StopAfter, Timing
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.plugins import BACKENDS, plugin_names
 from afterglow.types import Array
 

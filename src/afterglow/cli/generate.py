@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,6 +15,7 @@ from afterglow.cli.verb_command import VerbCommand
 from afterglow.driver.options import CACHE_TYPES
 from afterglow.support.durations import duration
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.text import Generation, Generator
 from afterglow.text.options import ON_FULL
 

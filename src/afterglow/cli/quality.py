@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from afterglow.report.quality import SAMPLES, no_tolerance, quality_of
 from afterglow.report.quantization import LayerReport, QuantizationReport
 from afterglow.report.quantization_html import decibel_text, quantization_html, summary
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.tables import table
 from afterglow.types import Array
 

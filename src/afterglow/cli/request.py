@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -38,6 +38,7 @@ from afterglow.runtime import TensorInfo
 from afterglow.runtime.load import is_saved_model
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.own_ops import declare_ops
 from afterglow.types import OutputForm
 from afterglow.types.extent import is_ranged

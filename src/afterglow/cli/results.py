@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.tables import table
 from afterglow.types import Array, TensorType
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -31,6 +31,7 @@ from afterglow.report.compare.sides import tensors_of
 from afterglow.runtime import CompiledModel, TensorInfo
 from afterglow.runtime.recorded import record_model
 from afterglow.runtime.trace import Trace
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import unwritable
 from afterglow.types import Array
 

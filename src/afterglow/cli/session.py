@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import click
@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from afterglow.support.errors import AfterglowError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.tables import WIDE
 
 _COLOURS = {"error:": "bold red", "warning:": "bold yellow", "help:": "cyan", ">": "bold"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from afterglow.frontends.definition.model import ModelDef, NodeDef, TensorDef
 from afterglow.frontends.definition.signature import Signature, model_signature
 from afterglow.support.errors import AfterglowError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 
 

@@ -39,6 +39,7 @@ VERBS = {
     "quantize": Verb("quantize", "quantize", "Profile the values of a model on samples."),
     "report": Verb("report_page", "report", "Write a page that shows all about a model."),
     "run": Verb("run", "run", "Run a model, and compare its outputs."),
+    "serve": Verb("serve", "serve", "Serve the models of a folder over HTTP and gRPC."),
     "targets": Verb("targets", "targets", "List the machines that code can be generated for."),
 }
 

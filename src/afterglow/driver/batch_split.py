@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.driver.stages import Stages
 from afterglow.graph import Module
@@ -13,6 +13,7 @@ from afterglow.partition.split import ItemCosts, batch_of, items_of, shares
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.partitioned.graph import Part, PartGraph, Rows
 from afterglow.runtime.rates import Rates
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Interface, Port
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from afterglow.support.container import read_metadata
 from afterglow.support.disk_cache import CACHE_PARTS
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

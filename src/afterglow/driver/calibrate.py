@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TypeAlias
@@ -27,6 +27,7 @@ from afterglow.runtime.device import (
 from afterglow.runtime.native.machine import interruptions
 from afterglow.runtime.rates import Rates
 from afterglow.support.errors import AfterglowError, warn
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Interface, TensorType
 
 Clock: TypeAlias = Callable[[], float]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from afterglow.driver.sensitivity import OnRun, opened_with_samples
 from afterglow.frontends.base import Source
 from afterglow.quantization.metrics import Outputs
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass

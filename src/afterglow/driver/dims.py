@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from math import prod
 from operator import index
@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from afterglow.runtime import TensorInfo
 from afterglow.runtime.versions import SPECIALISATIONS
 from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import LARGEST_EXTENT, Dim, RangedExtent, is_ranged, ranged
 from afterglow.types.extent.text import read_extent
 

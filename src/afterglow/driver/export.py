@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from afterglow.quantization.config import QuantizationConfig
 from afterglow.quantization.profile import Profile
 from afterglow.support.atomic_file import replace_file
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import checked_path, unwritable
 from afterglow.types import Array
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from afterglow.quantization.points import find_points, is_anchor
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import Version
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.extent import Extents
 from afterglow.types.extent.solver import solve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from math import inf
 
@@ -32,6 +32,7 @@ from afterglow.runtime.partitioned.executable import PartitionedExecutable
 from afterglow.runtime.partitioned.graph import DEVICE, Part, PartGraph, to_artifact
 from afterglow.runtime.rates import Rates
 from afterglow.support.errors import CompileError, MemoryLimitError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.plugins import plugin_failures
 from afterglow.types import Interface, Port
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from afterglow.driver.stages import find_backend
 from afterglow.quantization.profile import ModelIdentity, Profile
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -16,6 +16,7 @@ from afterglow.driver.images import ImageSamples
 from afterglow.driver.options import OnSample, Options
 from afterglow.driver.samples import sample_files
 from afterglow.support.digest import digest_of_bytes, digest_of_texts
+from afterglow.support.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:  # a model from the cache needs none of it
     from afterglow.quantization.rounding import Rounding

@@ -8,7 +8,7 @@ elements are the samples.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
@@ -20,6 +20,7 @@ from afterglow.driver.array_files import load_arrays
 from afterglow.driver.images import IMAGE_SUFFIXES, ImageOptions, ImageReader, ImageSamples
 from afterglow.runtime import TensorInfo
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 ARRAY_SUFFIXES = (".npy", ".npz")

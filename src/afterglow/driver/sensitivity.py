@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ from afterglow.quantization.metrics import Outputs, noise_ratio
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.simulate import Layer
 from afterglow.runtime import CompiledModel
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 MEASURED = 8

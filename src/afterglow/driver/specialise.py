@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -30,6 +30,7 @@ from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
 from afterglow.runtime.tier_up import TieredVersions
 from afterglow.runtime.version import Version
 from afterglow.runtime.versions import Versions, shapes_of
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 
 InputShapes: TypeAlias = Mapping[str, tuple[int, ...]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from afterglow.backends.backend import Backend, Settings
@@ -65,6 +65,7 @@ from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.micro_batches import MicroBatches
 from afterglow.support.errors import UnsupportedError, UsageError, VerifyError, warn
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.own_ops import tell_once
 from afterglow.types import MemoryPlan
 from afterglow.types.extent import UndecidedExtentError

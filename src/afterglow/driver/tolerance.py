@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from afterglow.driver.sensitivity import Measurement
 from afterglow.quantization.metrics import Metric
 from afterglow.quantization.simulate import Layer
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import i16
 
 MOST_COMPILATIONS = 8

@@ -8,13 +8,14 @@ Nothing outside of a front end's own folder knows which kind of model a source h
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from afterglow.graph import Module
 from afterglow.runtime import Signature
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, OutputForm, TensorType
 
 MOST_DECIDING = 64

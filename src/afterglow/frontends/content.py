@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
 from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.regular_file import map_file
 
 _HEAD_BYTES = 4096

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from afterglow.frontends.content import Content
 from afterglow.frontends.protobuf import LENGTH, VARINT, ProtobufReader
 from afterglow.support.container import is_container
 from afterglow.support.errors import AfterglowError, ModelError
+from afterglow.support.lazy_dataclass import dataclass
 
 Test: TypeAlias = Callable[[Content], object]
 

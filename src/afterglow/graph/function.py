@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import chain
 from typing import Any
 
@@ -11,6 +11,7 @@ from afterglow.graph.op import Op
 from afterglow.graph.subgraph import Subgraph
 from afterglow.graph.value import Constant, Node, Placeholder, PlaceholderKind, Value
 from afterglow.support.errors import CompileError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.names import NameScope
 from afterglow.types import Array, FillLevel, Quantization, TensorType
 from afterglow.types.extent import Extents, RangedExtent, undecided, walk_extents

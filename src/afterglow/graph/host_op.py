@@ -7,11 +7,11 @@ IR. Until then it is a host node: the host runs it by its definition, or it wait
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from afterglow.graph.op import Op
 from afterglow.graph.subgraph import Subgraph
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 
 

@@ -28,11 +28,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from afterglow.graph.band import Band, Cut
 from afterglow.support.errors import InternalError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, IndexRanges, TensorType
 
 if TYPE_CHECKING:

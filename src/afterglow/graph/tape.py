@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from afterglow.graph.evaluate import evaluate_op
 from afterglow.graph.function import Function
 from afterglow.graph.op import Op
 from afterglow.graph.value import Constant, Value
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heappush
 from time import monotonic
 
@@ -13,6 +13,7 @@ from afterglow.runtime import CompiledModel
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.streams import Streams
 from afterglow.support.errors import AfterglowError, DeviceError
+from afterglow.support.lazy_dataclass import dataclass
 
 FIRST_PAUSE = 0.1
 """Seconds after its first failure for which a device gets no requests of a model."""

@@ -6,7 +6,6 @@ import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from afterglow.support.errors import (
     UnsupportedError,
     UsageError,
 )
+from afterglow.support.lazy_dataclass import dataclass
 
 _OF_A_DEVICE = ("backend", "target", "threads")
 """Options of a compilation that are facts about a device."""

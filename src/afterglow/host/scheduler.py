@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heappush
 from time import monotonic
 from typing import Any
@@ -28,6 +28,7 @@ from afterglow.support.errors import (
     ShutdownError,
     UsageError,
 )
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass

@@ -6,9 +6,10 @@ import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from afterglow.support.errors import DeadlineError
+from afterglow.support.lazy_dataclass import dataclass
 
 RECENT = 4096
 """Requests of a model whose times are kept: the last ones."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from afterglow.graph import Op, Origins, joined_origins
 from afterglow.instr.buffer import Access, Buffer
 from afterglow.instr.kernel_plan import KernelPlan
 from afterglow.support.errors import InternalError
+from afterglow.support.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from afterglow.instr.program import Program

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from afterglow.support.lazy_dataclass import dataclass
 
 Setting: TypeAlias = int | str | tuple[int, ...]
 """A number or word that tells variants of an algorithm apart, such as the size of a tile."""

@@ -9,12 +9,12 @@ asks these rules, and so does the scheduler, which has to know what that pass wi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from afterglow.instr.buffer import Buffer
 from afterglow.instr.instruction import OpInstr
 from afterglow.instr.tiling import is_anchor, reads_once
+from afterglow.support.lazy_dataclass import dataclass
 
 MOST_OPERANDS = 12
 """Buffers that a stack may read: more would not fit the registers of a vector machine."""

@@ -7,10 +7,10 @@ agree, through the locals between them, on which axis of which buffer that is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from afterglow.instr.buffer import Buffer
 from afterglow.instr.instruction import OpInstr, Stack
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ the inputs, and found by the very ops that a smaller batch has.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from afterglow.graph import Constant, Cut, Function, Node, Value
 from afterglow.graph.dims import dims_of_op, dims_of_type
 from afterglow.graph.function import bind_op
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 from afterglow.types.extent import Dim, Extents, dims_of, ranged
 

@@ -8,11 +8,11 @@ have more steps, of which each gives the cores less to share.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import accumulate
 
 from afterglow.graph import Constant, Function, Node, Value
 from afterglow.lowering.schedule import peak_bytes
+from afterglow.support.lazy_dataclass import dataclass
 
 CACHE_PART = 0.5
 """How much of the cache serves values: other programs, and what is prefetched, take the rest."""

@@ -9,7 +9,7 @@ element, it may even be live until then. Only what makes the peak lower is moved
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from afterglow.memory.planner import scratch_of
 from afterglow.memory.sharing import replaceable_operands
 from afterglow.memory.uses import Uses
 from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import string
 from afterglow.types.extent import at_least
 

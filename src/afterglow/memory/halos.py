@@ -9,7 +9,6 @@ gap behind it that nobody fills, which makes row strides larger.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from afterglow.graph import Halo, joined_origins
@@ -18,6 +17,7 @@ from afterglow.instr.overlap import placed_inside, slabs_around
 from afterglow.memory.kernel_plans import PlanStep
 from afterglow.memory.uses import Uses
 from afterglow.ops.fill import Fill
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import larger_extent
 
 MOST_GROWTH = 2.0

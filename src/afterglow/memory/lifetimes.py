@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from afterglow.instr import Alloc, Buffer, Dealloc, DeclareView, Instr, Program, Region
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

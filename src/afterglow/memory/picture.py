@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from afterglow.instr import Program
 from afterglow.memory.timeline import Allocation, Timeline, kind_of, origin_of, work_of
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.svg import COLOURS, round_step, svg_line, svg_text
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 24, 66, 78

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from afterglow.memory.lifetimes import Lifetime, aligned
 from afterglow.memory.memories import Memories
 from afterglow.memory.uses import Uses
 from afterglow.support.errors import UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import string
 
 

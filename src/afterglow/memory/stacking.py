@@ -13,7 +13,7 @@ An instruction joins what it reads if
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Region, Stack
 from afterglow.instr.overlap import overlap
@@ -21,6 +21,7 @@ from afterglow.instr.stack_rules import StackGroup, may_join
 from afterglow.instr.tiling import tile_axes
 from afterglow.memory.kernel_plans import PlanStep, by_definition
 from afterglow.memory.uses import Uses
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ is computed in between hides it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from afterglow.instr import Buffer, Copy, Instr, Prefetch, Program, Wait, origins_of
@@ -21,6 +20,7 @@ from afterglow.memory.memories import Memories, MemorySpace
 from afterglow.memory.placement import arena_of, place
 from afterglow.memory.planner import place_buffers
 from afterglow.memory.residency import Residency, choose_residencies
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import MemoryPlan
 
 _AMBITIONS = (1, 15 / 16, 7 / 8, 3 / 4, 1 / 2, 0)

@@ -6,7 +6,6 @@ Time counts the instructions that do something; allocs, deallocs and declaration
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from afterglow.instr import (
@@ -21,6 +20,7 @@ from afterglow.instr import (
     Stack,
     origins_of,
 )
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ is small enough is taken, and the lowest peak that is worth what all of these co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ from afterglow.memory.kernel_plans import set_plan
 from afterglow.memory.lifetimes import aligned, lifetimes_of
 from afterglow.memory.memories import MAIN_MEMORY
 from afterglow.memory.planner import alignment_of
+from afterglow.support.lazy_dataclass import dataclass
 
 MOST_COST = 0.003
 """The share of the estimated cost of a program that may be added to it."""

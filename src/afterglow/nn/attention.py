@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from afterglow.graph import Value
 from afterglow.nn import init
@@ -19,6 +18,7 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose, slice_axis
 from afterglow.ops.softmax import Softmax
 from afterglow.support.errors import CompileError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 ACTIVATIONS: dict[str, Layer] = {"relu": ReLU(), "gelu": GELU()}
 

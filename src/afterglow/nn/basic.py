@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from afterglow.graph import Op, Value
 from afterglow.nn import init
@@ -25,6 +25,7 @@ from afterglow.ops.movement import Reshape
 from afterglow.ops.random import Dropout as DropoutOp
 from afterglow.ops.softmax import Softmax as SoftmaxOp
 from afterglow.support.errors import CompileError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 
 def within(fan: int) -> Initialiser:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.graph import Value
 from afterglow.nn.layer import Layer
 from afterglow.nn.scope import AnyLayer, Scope, describe
 from afterglow.ops.elementwise import Add
+from afterglow.support.lazy_dataclass import dataclass
 
 
 class Sequential(Layer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, TypeAlias
 
 from afterglow.graph import Op, Value
@@ -17,6 +17,7 @@ from afterglow.ops import pooling
 from afterglow.ops.movement import Transpose
 from afterglow.ops.reduction import ReduceMean
 from afterglow.support.errors import CompileError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import largest
 
 Size: TypeAlias = "int | tuple[int, ...]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from numbers import Integral
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ import numpy as np
 from afterglow.graph import Builder, Function, Module, Value
 from afterglow.nn.scope import AnyLayer, LayerError, Scope, describe
 from afterglow.support.errors import CompileError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import LARGEST_EXTENT, Dim, ranged

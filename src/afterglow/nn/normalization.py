@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ from afterglow.nn.layer import Layer
 from afterglow.nn.scope import Scope
 from afterglow.ops import normalization as ops
 from afterglow.ops.fill import Fill
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 
 Shape: TypeAlias = "int | tuple[int, ...]"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from afterglow.graph import Value
@@ -14,6 +13,7 @@ from afterglow.nn.scope import Scope
 from afterglow.ops import recurrent as ops
 from afterglow.ops.elementwise import Add
 from afterglow.ops.movement import Concat, Transpose, slice_axis
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from afterglow.graph import Builder, Constant, Op, Value
 from afterglow.nn.init import Initialiser, generator
 from afterglow.support.errors import CompileError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 

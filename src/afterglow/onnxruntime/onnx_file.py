@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from afterglow.frontends.content import Content
 from afterglow.frontends.protobuf import VARINT, Field, ProtobufReader
 from afterglow.onnxruntime.elements import element_text
 from afterglow.support.errors import AfterglowError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.onnx_elements import DTYPE_OF_ONNX
 
 UNTOLD = 2**63 - 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import current_thread
@@ -31,6 +30,7 @@ from afterglow.runtime.background import in_background
 from afterglow.runtime.load import is_saved_model
 from afterglow.runtime.trace import Row, Trace
 from afterglow.support.errors import AfterglowError
+from afterglow.support.lazy_dataclass import dataclass
 
 _IGNORED = ("disabled_optimizers", "enable_fallback", "read_config_from_model")
 """Further arguments that ONNX Runtime takes."""

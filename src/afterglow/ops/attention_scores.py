@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from afterglow.graph import Builder, Op, Value
@@ -22,6 +20,7 @@ from afterglow.ops.rules import (
     require_same_dtype,
 )
 from afterglow.ops.softmax import Softmax
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types import dtype as d
 

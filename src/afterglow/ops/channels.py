@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from afterglow.ops.elementwise import Add, Mul, Sub, scalar
 from afterglow.ops.movement import Expand, Reshape
 from afterglow.ops.reduction import ReduceMean, ReduceSum, narrowed, widened
 from afterglow.ops.rules import normal_axis, require_float, require_same_dtype, require_shape
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 
 

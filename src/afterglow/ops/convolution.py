@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from afterglow.ops.linear import multiply_matrices
 from afterglow.ops.movement import Pad, Reshape, Slice, Transpose, with_zeros_between
 from afterglow.ops.rules import require, require_number, require_same_dtype, require_shape
 from afterglow.ops.windows import Windows
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types.extent import smallest
 

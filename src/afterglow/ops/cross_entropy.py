@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +25,7 @@ from afterglow.ops.rules import (
     require_shape,
 )
 from afterglow.ops.softmax import LogSoftmax
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import i32, i64
 

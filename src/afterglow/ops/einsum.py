@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose, slice_axis
 from afterglow.ops.reduction import ReduceSum
 from afterglow.ops.rules import require, require_number, require_same_dtype
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 
 Labels = tuple[str, ...]

@@ -9,7 +9,7 @@ carries.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Any, TypeAlias
 
@@ -25,6 +25,7 @@ from afterglow.ops.extents import Extents
 from afterglow.ops.indexing import Gather
 from afterglow.ops.movement import Concat, Expand, Reshape, Slice, Tile, Transpose
 from afterglow.ops.search import ArgMax, ArgMin
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
 from afterglow.types.dtype import i32, i64
 from afterglow.types.extent import largest, smallest

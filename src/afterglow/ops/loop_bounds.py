@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 
 from afterglow.graph import Constant, Function, Node, Value
@@ -11,8 +10,9 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import And, Less, LessEqual
 from afterglow.ops.linear_forms import Condition, Interval, LinearForm, LinearForms, Unknown
 from afterglow.ops.movement import Expand, Reshape
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
-from afterglow.types.extent import largest, smallest
+from afterglow.types.extent import is_ranged, largest, smallest
 
 _EXACT = 2**24
 """Up to here integers are compared as they are, also if they were converted to floats."""
@@ -76,6 +76,22 @@ def runs_to_limit(
     return all_known and all(
         _holds_until(forms, loop, limit, first, comparison) for comparison in comparisons
     )
+
+
+def most_trips(
+    forms: LinearForms, loop: LoopFacts, first: Callable[[Unknown], int | None]
+) -> float:
+    """How often a loop runs at most: by its limit, and until what it counts reaches a bound."""
+    found = loop.trips
+    for lesser, greater, gap in _comparisons(loop.goes_on):
+        below, above = (_course(forms, loop, value, first) for value in (lesser, greater))
+        if below is None or above is None:
+            continue
+        slack, change = above[0] - below[0] - gap, above[1] - below[1]
+        if not is_ranged(change) and change < 0 and largest(slack) <= _EXACT:
+            # it holds behind iteration t, counted from 0, as long as slack + t * change >= 0
+            found = min(found, max(largest(slack), -1) // -change + 2)
+    return found
 
 
 def _holds_until(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
@@ -20,6 +19,7 @@ from afterglow.ops.rules import (
     require_same_dtype,
     require_shape,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from afterglow.ops.rules import (
     require_same_dtype,
     require_shape,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types import dtype as d
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import product
 from typing import Any
@@ -29,6 +29,7 @@ from afterglow.ops.rules import (
 )
 from afterglow.ops.scatter import ScatterElements
 from afterglow.ops.windows import Windows
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import i64
 

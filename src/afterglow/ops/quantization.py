@@ -7,7 +7,7 @@ neighbours along `axis`: then it has the shape of x, but for fewer along that ax
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from afterglow.ops.rules import (
     require_same_dtype,
     require_shape,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, TensorType
 from afterglow.types import dtype as d
 

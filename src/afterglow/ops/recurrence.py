@@ -6,7 +6,6 @@ Each has its meaning in NumPy, and in ops below it the same for the lowering to 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
@@ -40,6 +39,7 @@ from afterglow.ops.rules import (
     require_shape,
     require_weights,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 
 
@@ -202,10 +202,7 @@ class Recurrent(Op):
 
     def check(self, gates: int, activations: int, x: TensorType, **others: TensorType) -> int:
         """What all have in common; `others` have weight and recurrence. Returns the width."""
-        require(
-            len(self.activations) == len(self.alphas) == len(self.betas) == activations,
-            f"takes {activations} activations, each with an alpha and a beta",
-        )
+        self.check_activations(activations)
         require_float(x=x)
         require_rank(3, x=x)
         weight, recurrence = others.pop("weight"), others.pop("recurrence")
@@ -216,6 +213,13 @@ class Recurrent(Op):
         require_shape((gates * width, x.shape[2]), weight=weight)
         require_shape((gates * width, width), recurrence=recurrence)
         return width
+
+    def check_activations(self, count: int) -> None:
+        """There are so many, with their parameters."""
+        require(
+            len(self.activations) == len(self.alphas) == len(self.betas) == count,
+            f"takes {count} activations, each with an alpha and a beta",
+        )
 
 
 def _ended(

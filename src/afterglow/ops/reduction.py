@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from afterglow.ops.elementwise import (
 from afterglow.ops.fill import Fill
 from afterglow.ops.movement import Expand, Reshape, Transpose, flip, taken
 from afterglow.ops.rules import normal_axes, normal_axis, require, require_number
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import Kind, boolean, f32
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import reduce
 
@@ -42,6 +42,7 @@ from afterglow.ops.rules import (
     require_shape,
 )
 from afterglow.ops.sampling import Axis, Border, Tap, corners, emit_corners
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, IndexRange, IndexRanges, TensorType
 from afterglow.types.dtype import i64
 

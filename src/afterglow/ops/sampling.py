@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
 from itertools import product
@@ -33,6 +32,7 @@ from afterglow.ops.elementwise import (
 from afterglow.ops.image import Interpolation
 from afterglow.ops.indexing import Gather
 from afterglow.ops.movement import Reshape
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import i64
 from afterglow.types.extent import is_ranged, larger_extent

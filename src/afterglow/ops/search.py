@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from afterglow.ops.movement import Reshape, flip
 from afterglow.ops.reduction import order_reversed, widened
 from afterglow.ops.rules import normal_axis, require, require_number
 from afterglow.ops.scatter import ScatterElements
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import Kind, i64
 from afterglow.types.extent import largest, smallest, undecided

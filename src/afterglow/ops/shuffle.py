@@ -7,13 +7,13 @@ transpose of the parts, and a reshape that joins them anew.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from afterglow.graph import Band, Builder, Cut, Value, op
 from afterglow.ops.movement import Movement, Reshape, Transpose
 from afterglow.ops.rules import normal_axis, require, require_rank
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from afterglow.ops.indexing import Iota
 from afterglow.ops.reduction import ReduceMax, ReduceSum
 from afterglow.ops.rules import normal_axis, require_float
 from afterglow.ops.search import ArgMax
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types import dtype as d
 

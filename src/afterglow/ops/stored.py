@@ -8,7 +8,6 @@ neighbours along the depth; zero points and minimums likewise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from afterglow.graph import Builder, Op, Value, op
@@ -26,6 +25,7 @@ from afterglow.ops.rules import (
     require_rank,
     require_shape,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, IndexRanges, TensorType
 from afterglow.types.dtype import f32, i4, i8, u4, u8
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from afterglow.graph import Cut, Halo, Op
 from afterglow.ops.rules import require
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 

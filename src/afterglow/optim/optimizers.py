@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 from afterglow.graph import Builder, Op, Value
 from afterglow.ops import optimizer as ops
 from afterglow.support.checks import check_betas, check_number, check_share, look_up
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 LearningRate = float | Callable[[int], float]
 """A number, or a schedule: a function of the number of the step, counted from 0."""

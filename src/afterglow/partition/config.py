@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from afterglow.graph import Function, Node
 from afterglow.quantization.named_nodes import check_named, is_named
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 

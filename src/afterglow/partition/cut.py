@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.partition.problem import Placement
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

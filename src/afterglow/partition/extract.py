@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from afterglow.graph import Constant, Function, Module, Node, Placeholder, PlaceholderKind, Value
 from afterglow.graph.dims import dims_of_functions
 from afterglow.graph.function import Cloner, Output, subgraphs_of
 from afterglow.graph.printer import functions_in_order
 from afterglow.support.errors import InternalError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import RangedExtent
 from afterglow.types.extent.solver import solve
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import geometric_mean, quantiles
 
 from afterglow.instr import Instr, Program, ops_of
@@ -20,6 +20,7 @@ from afterglow.partition.estimate import (
 )
 from afterglow.partition.probes import Probe
 from afterglow.runtime.rates import OTHER, MemoryLevel, Rates
+from afterglow.support.lazy_dataclass import dataclass
 
 NOMINAL = Rates(flops=1e10, levels=(MemoryLevel(1 << 30, 1e10),))
 """What a device is taken for that none of the programs could be run on."""

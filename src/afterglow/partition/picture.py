@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html import escape
 
 from afterglow.memory.picture import bytes_text
 from afterglow.partition.plan import PartitionPlan, PlacedTask, Transfer
 from afterglow.support.durations import duration
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.svg import COLOURS, svg_text
 
 _LEFT, _RIGHT, _TOP, _ROW, _WIDTH = 110, 24, 66, 58, 1100

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from json import loads
 from typing import TypeVar
 
@@ -16,6 +15,7 @@ from afterglow.partition.pricing import PricedTasks
 from afterglow.partition.problem import Placement, Problem
 from afterglow.partition.reasons import Reasons
 from afterglow.support.errors import ParseError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.names import PLAIN_NAME, spell
 
 BuiltT = TypeVar("BuiltT")

@@ -7,7 +7,7 @@ and the numbers in their weights are priced once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from afterglow.graph import Constant, Function, Module, Node, structural_hash
@@ -15,6 +15,7 @@ from afterglow.partition.extract import PartModule, extract, output_values
 from afterglow.partition.problem import Edge, Link, Problem, Task
 from afterglow.partition.tasks import TaskNodes, tasks_of
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import boolean, i32, i64
 
 Price: TypeAlias = Callable[[str, Module], "float | None"]

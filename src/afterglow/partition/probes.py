@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from afterglow.backends.sample_inputs import sample_array
 from afterglow.graph import Builder, Module, Op, Value
@@ -26,6 +25,7 @@ from afterglow.ops.attention import Attention
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.ops.recurrent import GRU, LSTM
 from afterglow.ops.softmax import Softmax
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types import dtype as d
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import inf
+
+from afterglow.support.lazy_dataclass import dataclass
 
 HOST = 0
 """The device that inputs come from and outputs go to."""

@@ -7,7 +7,6 @@ part of its result. What does not depend on the batch is computed by each device
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -16,6 +15,7 @@ from afterglow.graph import Band, Constant, Cut, Function, Module, Node, Op, Pla
 from afterglow.graph.builder import infer_types
 from afterglow.graph.function import subgraphs_of
 from afterglow.support.errors import MemoryLimitError, TypeRuleError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 
 

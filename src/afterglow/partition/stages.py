@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from afterglow.partition.problem import HOST, Placement, Problem
+from afterglow.support.lazy_dataclass import dataclass
 
 MOST_BOUNDARIES = 1024
 """Boundaries that are tried: with more tasks, stages end at some of them only."""

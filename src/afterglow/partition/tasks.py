@@ -12,7 +12,6 @@ reads it is there, or if all that it reads is there.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from afterglow.graph import Constant, Function, Node, Value
@@ -20,6 +19,7 @@ from afterglow.graph.dims import dims_of_op, dims_of_type
 from afterglow.graph.order import producers
 from afterglow.partition.extract import learn_extents, shared_values
 from afterglow.support.errors import InternalError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import Dim, dims_of
 
 MOST_NODES = 64

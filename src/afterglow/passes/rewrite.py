@@ -6,13 +6,13 @@ The driver is a worklist: a node is looked at once, and again only when somethin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from afterglow.graph import Builder, Function, Node, Op, Value
 from afterglow.passes.base import Pass
 from afterglow.passes.provenance import give_origins, replaced_nodes
 from afterglow.support.errors import CompileError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.worklist import Worklist
 from afterglow.types.extent import UndecidedExtentError
 

@@ -9,7 +9,7 @@ where they end.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from afterglow.ops.normalization import LayerNorm, RMSNorm
 from afterglow.ops.pooling import AvgPool, MaxPool
 from afterglow.ops.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceSum
 from afterglow.quantization.layers import weight_rows
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import f32
 from afterglow.types.extent import is_ranged

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.graph import Node
 from afterglow.quantization.calibrate import DEFAULT_PERCENTILE
 from afterglow.quantization.named_nodes import check_named, is_named
 from afterglow.quantization.scheme import Method, Scheme
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import DType
 from afterglow.types.dtype import i8, i16, u8
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from afterglow.quantization.scheme import LEAST_SCALE, Method, Scheme, chosen_fo
 from afterglow.quantization.weights import least_scales, quantize_bias, quantize_weight
 from afterglow.quantization.widths import point_types
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, Quantization
 
 

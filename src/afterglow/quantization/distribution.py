@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from afterglow.quantization.observation import BINS, Observation
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 

@@ -8,7 +8,6 @@ stored coarsely. Factors are powers of two: results keep every bit in floats.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +23,7 @@ from afterglow.quantization.channels import (
 from afterglow.quantization.gains import add_gains, drop_gains
 from afterglow.quantization.observation import Observation
 from afterglow.quantization.scaled_observation import channel_powers
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 MOST_EXPONENT = 6

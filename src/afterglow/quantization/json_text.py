@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 
 def format_json(data: Mapping[str, Any]) -> str:

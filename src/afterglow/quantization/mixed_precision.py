@@ -7,7 +7,7 @@ result may be rounded, and whether it fits the range.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from afterglow.ops.elementwise import Mul
 from afterglow.ops.indexing import Gather
 from afterglow.quantization.named_nodes import check_named, is_named
 from afterglow.support.errors import TypeRuleError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
 from afterglow.types.dtype import f32
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 BINS = 4096

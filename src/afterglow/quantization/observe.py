@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -29,6 +28,7 @@ from afterglow.quantization.observation import (
     reach_of,
 )
 from afterglow.support.errors import AfterglowError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types.extent import Extents, dims_of, is_ranged, largest
 

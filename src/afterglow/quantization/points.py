@@ -10,7 +10,7 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from afterglow.graph import Constant, Function, Node, Op, Value
 from afterglow.ops.activation import Clip, Relu
@@ -27,6 +27,7 @@ from afterglow.ops.reduction import ReduceMean
 from afterglow.ops.shuffle import Shuffle
 from afterglow.ops.softmax import Softmax
 from afterglow.quantization.logarithms import before_logarithms
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 
 SAME_NUMBERS = (Reshape, Transpose, Slice, Shuffle, MaxPool)

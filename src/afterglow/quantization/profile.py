@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from afterglow.quantization.observe import merge_observations
 from afterglow.support.atomic_file import replace_file
 from afterglow.support.digest import digest_of_texts
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import checked_path, writing
 from afterglow.support.regular_file import open_regular
 from afterglow.types import Array

@@ -6,7 +6,7 @@ As observers do, it adds outputs to a function; an `InputSampler` takes what the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from afterglow.quantization.layers import input_rows
 from afterglow.quantization.moments import MOST_BYTES, InputMoments, block_extent
 from afterglow.quantization.points import is_anchor
 from afterglow.support.errors import AfterglowError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.extent import is_ranged
 

@@ -8,7 +8,6 @@ divides them for free: the parameters of a norm, or the weights and the bias of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from afterglow.quantization.channels import ChannelGroup, channel_groups, divide
 from afterglow.quantization.layers import weight_rows
 from afterglow.quantization.moments import HALVES, Blocks, InputMoments, row_errors
 from afterglow.quantization.rounding import Rounding
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 EXPONENTS = np.linspace(0.1, 1, 10)

@@ -7,12 +7,13 @@ it is cut to the range, and tilted by an exponential until the mean is right.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from afterglow.quantization.distribution import Distribution
 from afterglow.quantization.observation import BINS, Observation, reach_of
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 TINY = 1e-30

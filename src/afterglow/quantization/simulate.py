@@ -7,7 +7,6 @@ alone costs, and no program has to be compiled for each.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from afterglow.ops.movement import Concat, Reshape, Slice
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
 from afterglow.ops.reduction import ReduceSum
 from afterglow.quantization.points import is_anchor
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, Quantization, TensorType
 from afterglow.types.dtype import boolean
 from afterglow.types.extent import is_ranged

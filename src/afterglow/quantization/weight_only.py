@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from afterglow.quantization.weights import (
     quantize_groups,
     quantize_weight,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f32, i8, u4
 

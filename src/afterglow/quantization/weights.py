@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from afterglow.ops.quantization import DequantizeLinear
 from afterglow.quantization.scheme import LEAST_SCALE, Scheme, fit
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
 from afterglow.types.dtype import f32, i4, i8, u4, u8
 

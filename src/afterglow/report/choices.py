@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.capabilities import Choice, PlanProgram, Tuning
 from afterglow.backends.policy import Policy
 from afterglow.graph import Origins
 from afterglow.instr import Program, origins_of
 from afterglow.runtime.device import LoadOptions
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from typing import TypeAlias
 
 from afterglow.graph import Module
 from afterglow.instr import Instr, OpInstr, Program, Stack
+from afterglow.support.lazy_dataclass import dataclass
 
 Origins: TypeAlias = Mapping[str, Collection[str]]
 """The ops that each node of the model was imported as, by the name of the node."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from afterglow.frontends.base import NeedsValuesError, Source
 from afterglow.quantization.simulate import Layer
 from afterglow.report.profile import profile
 from afterglow.runtime.device import LoadOptions
+from afterglow.support.lazy_dataclass import dataclass
 
 REPEAT = 10
 """Runs of which the fastest counts."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from afterglow.graph import Origins
 from afterglow.report.profile import StepTime
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.capabilities import Profiling, StepSeconds, StepSpan
 from afterglow.graph import Origins
@@ -13,6 +12,7 @@ from afterglow.ops.flops import step_bytes, step_flops
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.extents import ExtentReader
 from afterglow.runtime.growth import filled_states
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.extent import Extents
 

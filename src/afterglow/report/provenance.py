@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from afterglow.instr import Instr, Program, ops_of, origins_of
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

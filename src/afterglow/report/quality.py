@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from afterglow.quantization.metrics import Metric, find_metric
 from afterglow.quantization.profile import Profile
 from afterglow.report.quantization import QuantizationReport, report_on, report_on_weights
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 SAMPLES = 100
 """Samples that are taken at most, if no limit is given."""

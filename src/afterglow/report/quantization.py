@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from afterglow.quantization.metrics import (
 )
 from afterglow.quantization.observation import Observation
 from afterglow.report.layer_times import LayerTimes, layer_times
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 BINS = 48

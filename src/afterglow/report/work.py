@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from afterglow.instr import Access, Buffer, Instr, Program, Region, ops_of
 from afterglow.ops.flops import program_flops
 from afterglow.ops.indexing import LOOKUPS
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

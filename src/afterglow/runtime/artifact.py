@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from afterglow.support.container import Container
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Interface, MemoryPlan
 
 Section: TypeAlias = bytes | memoryview

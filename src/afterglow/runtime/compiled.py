@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from afterglow.runtime.micro_batches import MicroBatchedExecutable, MicroBatches
 from afterglow.runtime.output_targets import check_shape, copied_into, overlap
 from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
 
 _Run: TypeAlias = Callable[[Sequence[Array], Mapping[str, DeviceBuffer]], list[Array]]

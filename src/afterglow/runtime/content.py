@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from afterglow.support.lazy_dataclass import dataclass
 
 Content: TypeAlias = "ArrayContent | tuple[Content, ...] | str"
 """The content of an array, of a sequence, or of anything else as text."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from afterglow.runtime.artifact import Artifact
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 
 if TYPE_CHECKING:

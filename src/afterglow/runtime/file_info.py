@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from afterglow.runtime.native.machine import Needs, architecture_of, unlisted_fe
 from afterglow.runtime.saved import KIND, LAYOUT
 from afterglow.support.container import Container, is_container, read_container
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.regular_file import open_regular
 
 _DESCRIPTION = b'{\n  "format":'

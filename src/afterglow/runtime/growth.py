@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -12,6 +11,7 @@ from afterglow.runtime.buffers import HostBuffer, host_buffer
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.runtime.extents import ExtentReader
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, FillLevel, Interface, Port, TensorType
 from afterglow.types.extent import bind_extent, dims_of, largest
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from afterglow.runtime.native.status import Status
 from afterglow.runtime.native.timed_team import TimedTeam
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, FillLevel, Interface, MemoryPlan, Port, TensorType
 from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import Dim

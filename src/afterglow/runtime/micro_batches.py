@@ -7,7 +7,7 @@ memory for few of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +23,7 @@ from afterglow.runtime.device import (
     WritesOutputs,
 )
 from afterglow.runtime.extents import ExtentReader
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, Interface, Port
 from afterglow.types.extent import Dim, ranged
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from afterglow.runtime.signature import Signature, TensorInfo
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.runtime.versions import Key, Versions, by_input
 from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import checked_path, writing
 from afterglow.types import Array
 from afterglow.types.extent import Dim
@@ -377,6 +378,10 @@ class CompiledModel:
     def _dtypes(self) -> dict[str, Any]:
         """NumPy's element type of each input; None for what is no tensor."""
         return {info.name: info.dtype and info.dtype.numpy for info in self.inputs}
+
+    def feed(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """What a call gives by position and by name, checked, as arrays by the names of inputs."""
+        return self._checked(self._feed(arrays, named))
 
     def _checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         names = [info.name for info in self.inputs]

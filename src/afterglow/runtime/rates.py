@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from typing import Any
 
 from afterglow.runtime.device import DeviceInfo
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 OTHER = "other"
 """The op whose rate counts for those that were not measured."""

@@ -9,7 +9,7 @@ to compile it with.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,6 +26,7 @@ from afterglow.support.container import (
     write_container,
 )
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DTYPES
 from afterglow.types.extent import walk_extents
 from afterglow.types.quantization import read_quantization, spell_quantization

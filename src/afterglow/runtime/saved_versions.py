@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from afterglow.runtime.artifact import Artifact, StoredSections
@@ -18,6 +18,7 @@ from afterglow.runtime.version import SourceLeft, Version
 from afterglow.runtime.versions import Key, Versions
 from afterglow.support.container import Container
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import (
     OutputForm,
     OutputKind,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from afterglow.runtime.compiled import CompiledFunction
@@ -12,6 +12,7 @@ from afterglow.runtime.extents import Shapes
 from afterglow.runtime.version import Version
 from afterglow.runtime.versions import Versions
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 CONTINUATIONS = 64
 """How many versions of what follows are cached, by the shapes that the host computed."""

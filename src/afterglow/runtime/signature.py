@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import DType, Quantization, TensorType
 from afterglow.types.extent import is_ranged
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 TEXT = "text"
 """The name of the attachment."""

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from afterglow.support.atomic_file import replace_file
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import checked_path, writing
 
 FORMAT = "afterglow trace"

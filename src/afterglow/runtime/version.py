@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.extents import Shapes
 from afterglow.runtime.output_targets import copied_into
 from afterglow.runtime.signature import Signature, TensorInfo
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, OutputForm, OutputKind
 from afterglow.types.output_form import assemble, element_place
 

@@ -28,13 +28,13 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from afterglow.support.atomic_file import replace_file
 from afterglow.support.checksum import checksum
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.regular_file import open_regular
 
 VERSION = 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 
 from afterglow.support.errors import ParseError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.names import PLAIN_NAME
 
 _TOKEN = re.compile(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from afterglow.graph import Builder, Function, Op, Subgraph, Value
 from afterglow.ops.elementwise import Neg
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.testing.cases import Case
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32, f64, i32, i64

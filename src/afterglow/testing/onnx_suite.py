@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 from onnx.backend.test.loader import load_model_tests
+
+from afterglow.support.lazy_dataclass import dataclass
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 _DRAWN = (

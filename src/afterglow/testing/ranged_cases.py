@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import chain
 from typing import Any
 
@@ -14,6 +14,7 @@ from afterglow.graph.dims import dims_of_op
 from afterglow.graph.function import bind_op
 from afterglow.graph.op import result_types
 from afterglow.support.errors import TypeRuleError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.testing.case_functions import owned
 from afterglow.testing.cases import Case
 from afterglow.types import Array, TensorType

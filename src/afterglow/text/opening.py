@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from afterglow.runtime.load import is_saved_model
 from afterglow.runtime.text_files import TOKENIZER, folder_metadata, head_size
 from afterglow.runtime.text_metadata import TEXT, TextMetadata
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.regular_file import open_regular
 from afterglow.text.decoder import CachedDecoder, Decoder
 from afterglow.text.past import PastDecoder

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from operator import index
 from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.text.sampling import Sampling, is_count
 from afterglow.types import Array
 

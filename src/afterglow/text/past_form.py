@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from afterglow.runtime import TensorInfo
 from afterglow.support.errors import UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 
 CHUNK = 64
 """Tokens of a prompt that go in at once: such models compute the logits of all of them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from numbers import Real
 from operator import index
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from afterglow.support.errors import ModelError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 _WORD = (1 << 64) - 1

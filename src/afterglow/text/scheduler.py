@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import RLock
 
 import numpy as np
 
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.text.decoder import Decoder
 from afterglow.text.request import GenerationRequest
 from afterglow.text.speculation import Ask, Drafter, common_length, rows_of

@@ -7,7 +7,6 @@ weights by them. So a large batch takes little more memory than one of its parts
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +15,7 @@ from afterglow.graph import Builder, Function, Value
 from afterglow.graph.value import Placeholder
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Equal, Mul, Where, scalar
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32, i64
 

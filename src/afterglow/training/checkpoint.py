@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from afterglow.support.atomic_file import PART_SUFFIX
 from afterglow.support.container import Container, is_container, read_container, write_container
 from afterglow.support.errors import UsageError, warn
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import checked_path, writing
 from afterglow.support.regular_file import open_regular
 from afterglow.types import Array, DType

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
@@ -13,6 +12,7 @@ from afterglow.lowering.recompute.forward import Forward
 from afterglow.memory import halos
 from afterglow.memory.planner import scratch_of
 from afterglow.memory.timeline import Allocation, Timeline
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.tables import plain_text, table
 from afterglow.training.step import TrainingStep
 

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from html import escape
 from pathlib import Path
 from typing import Any, overload
@@ -16,6 +16,7 @@ from rich.table import Table
 from afterglow.support.atomic_file import replace_file
 from afterglow.support.durations import duration
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import checked_path, writing
 from afterglow.support.tables import plain_text, table
 from afterglow.training.history_picture import history_svg

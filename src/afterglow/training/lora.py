@@ -8,13 +8,13 @@ place of W, and the model is as large and fast as before.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from afterglow.graph import Builder, Constant, Function, Module, Node, Value
 from afterglow.nn.init import generator, kaiming_uniform, zeros
 from afterglow.ops.elementwise import Add, Mul, scalar
 from afterglow.ops.linear import MatMul
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.training.parameters import matching
 from afterglow.types import Array
 

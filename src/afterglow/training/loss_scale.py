@@ -7,7 +7,6 @@ After many good steps in a row it is doubled.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from afterglow.graph import Builder, Module, Value
 from afterglow.graph.value import Placeholder
 from afterglow.ops.elementwise import Add, Div, Equal, Less, Mul, Where, scalar
 from afterglow.ops.reduction import emit_total
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32
 

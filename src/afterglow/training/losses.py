@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from afterglow.graph import Builder, Value
 from afterglow.optim import Loss
 from afterglow.optim.losses import Targets, named
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 
 EmitLoss: TypeAlias = Callable[[Builder, Sequence[Value], Sequence[Value]], Value]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from afterglow.graph.value import Placeholder
 from afterglow.ops.elementwise import Div, Mul
 from afterglow.ops.movement import Transpose
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.patterns import fits
 from afterglow.types import Array, TensorType
 

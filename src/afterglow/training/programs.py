@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.support.errors import IndexRangeError, InternalError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.training.accumulate import SHARE, parts_of
 from afterglow.training.bundle import export_training, training_entries
 from afterglow.training.cost import TrainingMemory, training_memory

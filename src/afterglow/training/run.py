@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from afterglow.optim import Optimizer, rate_at
 from afterglow.support.errors import TrainingError, UsageError, warn
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.training.checkpoint import Checkpoint, Checkpoints, changed
 from afterglow.training.data import Batches
 from afterglow.training.early_stopping import EarlyStopping, Watch

@@ -8,7 +8,7 @@ inputs and targets and a learning rate, returns the loss, and updates the weight
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from afterglow.ops.elementwise import Add
 from afterglow.optim import Loss, Optimizer
 from afterglow.optim.clip import clip_by_global_norm, clip_by_value
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.training.accumulate import Accumulation
 from afterglow.training.loss_scale import LossScale
 from afterglow.training.mode import to_training_mode

@@ -7,7 +7,6 @@ kind of op.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from afterglow.graph import Builder, Node, Op, Value
 from afterglow.ops.activation import Clip, HardSigmoid, Relu, Sigmoid, Softplus
@@ -17,6 +16,7 @@ from afterglow.ops.movement import Expand, Reshape, Slice, Transpose
 from afterglow.ops.pooling import MaxPool
 from afterglow.ops.softmax import Softmax
 from afterglow.passes import RewritePass, rewrite
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.matching.values import has_one_use, uniform
 
 LOOK_BACK = 4

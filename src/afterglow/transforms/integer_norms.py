@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from afterglow.ops.normalization import LayerNorm, RMSNorm
 from afterglow.ops.quantization import QuantizeLinear
 from afterglow.ops.reduction import ReduceSum
 from afterglow.passes import rewrite
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.fixed_point import MOST_SHIFT, emit_difference, emit_quotient, emit_stored
 from afterglow.transforms.integer_terms import largest_difference
 from afterglow.transforms.matching.quantized import STORED_TYPES, Quantized, Storing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from afterglow.ops.movement import Slice
 from afterglow.ops.pooling import AvgPool
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.ops.reduction import ReduceMean, ReduceSum
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.fixed_point import emit_difference, fits, ratio_constants
 from afterglow.transforms.matching.quantized import (
     STORED_TYPES,

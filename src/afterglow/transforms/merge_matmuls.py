@@ -7,7 +7,6 @@ right one is wide. Each product becomes a slice of the merged one along the last
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -19,6 +18,7 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose, slice_axis
 from afterglow.ops.stored import StoredMatMul
 from afterglow.passes import Pass
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.matching.values import escapes, has_one_use
 from afterglow.types import Array
 

@@ -7,7 +7,6 @@ head, 1/127 of the row's largest number, which has a state of its own: NAME.scal
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.graph import Builder, Function, Module, Node, Value
 from afterglow.graph.value import Placeholder, PlaceholderKind
@@ -16,6 +15,7 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Abs, Div, Less, Round, Where, scalar
 from afterglow.ops.reduction import ReduceMax
 from afterglow.ops.rounded_rows import LEAST_PEAK, ROUNDED_PEAK
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import DType
 from afterglow.types.dtype import f32, i8
 

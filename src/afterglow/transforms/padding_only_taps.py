@@ -6,13 +6,14 @@ there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.convolution import Conv
 from afterglow.passes import RewritePass, rewrite
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import largest
 
 

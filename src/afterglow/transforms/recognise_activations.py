@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from afterglow.graph import Builder, Node, Op, Value
 from afterglow.ops.activation import (
@@ -21,6 +20,7 @@ from afterglow.ops.activation import (
 from afterglow.ops.elementwise import Abs, Add, Div, Less, Mul, Neg, Sub, Where, scalar
 from afterglow.ops.functions import Erf, Exp, Log, Log1p, Reciprocal, Tanh
 from afterglow.passes import RewritePass, rewrite
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.matching.patterns import (
     emit_as,
     ingredients,

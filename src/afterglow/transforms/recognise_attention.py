@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.graph import Builder, Node, Value
 from afterglow.ops.attention import Attention
@@ -11,6 +11,7 @@ from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape
 from afterglow.ops.softmax import Softmax
 from afterglow.passes import RewritePass, rewrite
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.matching.attention import (
     Mask,
     Matrices,

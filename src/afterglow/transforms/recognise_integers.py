@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Node, Value
@@ -13,6 +11,7 @@ from afterglow.ops.elementwise import Add, Mul, Sub
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.passes import RewritePass, rewrite
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.matching.values import has_one_use
 from afterglow.types import Array
 from afterglow.types.dtype import f32, i8, i32, u8

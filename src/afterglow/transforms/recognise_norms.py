@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -16,6 +15,7 @@ from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
 from afterglow.ops.power import Pow
 from afterglow.ops.reduction import ReduceMean, ReduceSum
 from afterglow.passes import RewritePass, rewrite
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.matching.norm_parameters import (
     absorb_bias,
     absorb_scale,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
 from afterglow.graph import Builder, Node, Value
 from afterglow.ops.activation import LeakyRelu, PRelu, Relu
 from afterglow.ops.elementwise import Abs, Add, Less, LessEqual, Max, Neg, Sub, Where
 from afterglow.passes import RewritePass, rewrite
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.matching.patterns import (
     emit_as,
     ingredients,

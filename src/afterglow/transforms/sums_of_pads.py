@@ -6,13 +6,13 @@ The gradient of what was sliced into parts is such a sum: each part has zeros wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from afterglow.graph import Builder, Node, Value
 from afterglow.ops.elementwise import Add
 from afterglow.ops.movement import Concat, Pad, PadMode
 from afterglow.passes import RewritePass, rewrite
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.matching.values import has_one_use, is_filled
 from afterglow.types.extent import is_ranged
 

@@ -5,13 +5,13 @@ Types narrower than a byte are stored one element a byte, as `ml_dtypes` does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.packages import needed_for
 
 

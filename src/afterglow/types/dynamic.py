@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn, TypeAlias
 
 from afterglow.support.errors import TypeRuleError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 from afterglow.types.tensor import TensorType
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import Dim, Extents, bind_extent, dims_of, is_ranged
 from afterglow.types.tensor import TensorType
 

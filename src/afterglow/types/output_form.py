@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 from typing import Any
+
+from afterglow.support.lazy_dataclass import dataclass
 
 
 class OutputKind(Enum):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 from afterglow.types.extent import Extents, bind_extent, is_ranged, largest, smallest
 from afterglow.types.quantization import Quantization

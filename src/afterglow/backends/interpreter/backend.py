@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.backend import Settings, TargetInfo
 from afterglow.backends.interpreter.device import DEVICE, to_artifact
@@ -14,6 +13,7 @@ from afterglow.memory import by_definition
 from afterglow.ops.extents import Extents
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import string
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +12,7 @@ from afterglow.instr import Program, origins_of
 from afterglow.memory.timeline import work_of
 from afterglow.runtime.artifact import Section
 from afterglow.runtime.device import DeviceBuffer, StepName
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import string
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from afterglow.backends import blocks
@@ -30,6 +30,7 @@ from afterglow.instr.program import dims_of_program
 from afterglow.runtime.artifact import Artifact, Section
 from afterglow.runtime.native.convention import ALARM_BYTES, alarm_bytes
 from afterglow.runtime.native.program import CheckedIndex
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 from afterglow.types.dtype import DType, c128, string
 

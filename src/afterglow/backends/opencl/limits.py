@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
+
+from afterglow.support.lazy_dataclass import dataclass
 
 PROCESSOR = "cpu"
 POCL = "Portable Computing Language"

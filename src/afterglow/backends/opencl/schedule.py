@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from afterglow.backends.opencl.codegen import ALARMS
 from afterglow.backends.opencl.dependencies import Command, Span, dependencies, is_chain
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Interface
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.opencl.driver import find
 from afterglow.backends.opencl.limits import Limits
 from afterglow.memory import MAIN_MEMORY, MemorySpace
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import DType
 from afterglow.types.dtype import bf16, f16
 

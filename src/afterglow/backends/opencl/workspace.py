@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -21,6 +20,7 @@ from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.runtime.native.convention import alarm_bytes
 from afterglow.runtime.native.program import CheckedIndex, raise_alarm
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, Interface, TensorType
 from afterglow.types.dtype import string
 

@@ -7,10 +7,10 @@ the value that they are given, so that an expression is written once for all of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from afterglow.backends.pointwise.value import Value, ValueT
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import DType, i32, i64
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from afterglow.exporters.onnx.layouts import Layout, channels_first
 from afterglow.exporters.onnx.own import is_bound, write_own
 from afterglow.graph import Node, Op
+from afterglow.support.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from afterglow.exporters.onnx.node import NodeWriter

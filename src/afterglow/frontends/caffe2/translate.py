@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from afterglow.frontends.definition.model import (
     ValueDef,
 )
 from afterglow.support.errors import AfterglowError, ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, TensorType
 from afterglow.types import dtype as d
 

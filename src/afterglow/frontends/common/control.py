@@ -9,8 +9,10 @@ drives the body while the model runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
+from typing import TypeGuard
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from afterglow.frontends.common.growing_loops import LoopGrowth, steps_between
 from afterglow.frontends.definition.context import Imported, NodeContext
 from afterglow.frontends.definition.dialect import Results
 from afterglow.frontends.definition.driven import drive_branch, drive_loop, no_parts
+from afterglow.frontends.definition.model import CUT_AXES
 from afterglow.frontends.definition.problems import (
     ChangesTypesError,
     GrowsError,
@@ -29,14 +32,14 @@ from afterglow.frontends.definition.problems import (
 from afterglow.frontends.definition.symbolic import whole
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.ops.control import If, Loop, Scan
-from afterglow.ops.elementwise import Add
+from afterglow.ops.elementwise import Add, And, Not, Or
 from afterglow.ops.indexing import Iota, ScatterND
 from afterglow.ops.linear_forms import Unknown
-from afterglow.ops.loop_bounds import Carried, LoopFacts, deciding_values, runs_to_limit
+from afterglow.ops.loop_bounds import Carried, LoopFacts, deciding_values, most_trips, runs_to_limit
 from afterglow.ops.movement import Concat, Expand, Reshape
 from afterglow.support.errors import AfterglowError, CompileError, ModelError, UnsupportedError
 from afterglow.types import TensorType
-from afterglow.types.dtype import i64, string
+from afterglow.types.dtype import boolean, i64, string
 from afterglow.types.extent import larger_extent, largest
 
 MOST_UNROLLED = 2048
@@ -51,6 +54,16 @@ MOST_ROW_BYTES = 2**26
 MOST_NUMBERED = 2**17
 """Iterations whose numbers are a tensor; more are counted when the loop runs, if they can be."""
 
+MOST_JOINED = 16
+"""Nodes of an If that are computed whether it needs them or not, at most."""
+
+_LOGIC = {
+    *("Identity", "Constant", "Cast", "Squeeze", "Unsqueeze", "And", "Equal", "Greater"),
+    *("GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"),
+    *("ReduceMax", "ReduceMin", "ReduceSum"),
+}
+"""Ops of conditions: cheap, and never wrong to compute."""
+
 _UNLIMITED = np.iinfo(np.int64).max
 
 
@@ -60,6 +73,8 @@ def choice(n: NodeContext) -> Results:
     if n.is_driven:
         return drive_branch(n, "then_branch" if n.value_of(condition) else "else_branch")
     known = n.value_if_known(condition)
+    if known is None and (both := _conjunction(n, condition)) is not None:
+        return both
     if known is None:
         try:
             with n.graph.session.attempt():
@@ -67,6 +82,38 @@ def choice(n: NodeContext) -> Results:
         except NeedsInliningError:
             known = n.value_of(condition)
     return n.inline("then_branch" if known else "else_branch")
+
+
+def _conjunction(n: NodeContext, condition: Value) -> Value | None:
+    """One boolean that is computed if another one holds, as languages with `and` and `or` do it.
+
+    Both are computed then, if that is harmless; None if it is not, or this is another kind of If.
+    """
+    branches = [n.graph_attribute(name) for name in ("then_branch", "else_branch")]
+    nodes = [node for branch in branches for node in branch.node]
+    if len(nodes) > MOST_JOINED or not all(node.op_type in _LOGIC for node in nodes):
+        return None
+    if any(len(branch.output) != 1 for branch in branches):
+        return None
+    (one,), (other,) = (n.inline(name) for name in ("then_branch", "else_branch"))
+    if not (_is_truth(one) and _is_truth(other) and one.type == other.type):
+        return None
+    if condition.type != one.type:
+        condition = n.emit(Reshape(one.type.shape), condition)
+    if _is_constant(other, False):
+        return n.emit(And(), condition, one)
+    if _is_constant(one, True):
+        return n.emit(Or(), condition, other)
+    without = n.emit(And(), n.emit(Not(), condition), other)
+    return n.emit(Or(), n.emit(And(), condition, one), without)
+
+
+def _is_truth(value: Imported | None) -> TypeGuard[Value]:
+    return isinstance(value, Value) and value.type.dtype is boolean and value.type.size == 1
+
+
+def _is_constant(value: Value, wanted: bool) -> bool:
+    return isinstance(value, Constant) and bool(value.data.all()) is wanted
 
 
 def _two_branches(n: NodeContext, condition: Value) -> tuple[Value, ...]:
@@ -137,15 +184,31 @@ def loop(n: NodeContext) -> Results:
     body, changing = n.graph_attribute("body"), n.graph.session.changing
     if len(tensors) == len(carried) and id(body) not in changing:
         try:
-            return _loop_as_function(n, limit, condition, tensors)
+            return _with_lengths(n, _loop_as_function(n, limit, condition, tensors), len(carried))
         except NeedsInliningError as error:
             n.graph.session.refused[id(n.proto)] = error.what
             if isinstance(error, ChangesTypesError):
                 changing[id(body)] = body
     try:
-        return _loop_in_place(n, limit, condition, carried)
+        return _with_lengths(n, _loop_in_place(n, limit, condition, carried), len(carried))
     except NeedsInliningError as error:
         raise ChangesTypesError(error.what) if id(body) in changing else error from None
+
+
+def _with_lengths(
+    n: NodeContext, results: Sequence[Imported | None], carried: int
+) -> Sequence[Imported | None]:
+    """Results with the lengths of carried values behind them, which are known if not told yet."""
+    before = len(n.graph_attribute("body").output)
+    axes = n.integers(CUT_AXES, ())
+    if len(results) > before or not axes:
+        return results
+    lengths: list[Value | None] = []
+    for value, axis in zip(results[:carried], axes, strict=True):
+        has_axis = isinstance(value, Value) and -value.type.rank <= axis < value.type.rank
+        extent = value.type.shape[axis] if isinstance(value, Value) and has_axis else 0
+        lengths.append(n.integers_of((extent,), (1,)))
+    return [*results, *[None] * (before - len(results)), *lengths]
 
 
 def _loop_as_function(
@@ -156,15 +219,14 @@ def _loop_as_function(
         with n.graph.session.attempt():
             return _loop_as_op(n, limit, condition, carried)
     except GrowsError as error:
-        most = _most_trips(n, limit)
-        if most is None:
+        if error.most == math.inf:
             raise ChangesTypesError(
                 "values that it carries grow, and nothing bounds how often it runs"
             ) from None
-        if error.is_counted and most * len(n.graph_attribute("body").node) <= MOST_INLINED:
+        if error.is_counted and error.most * len(n.graph_attribute("body").node) <= MOST_INLINED:
             raise
         types = [value.type for value in carried]
-        growth = LoopGrowth.of(error.steps, types, most, f"{n.builder.name}.iteration")
+        growth = LoopGrowth.of(error.steps, types, int(error.most), f"{n.builder.name}.iteration")
         try:
             with n.graph.session.attempt():
                 return _loop_as_op(n, limit, condition, carried, growth)
@@ -188,10 +250,12 @@ def _loop_as_op(
     function = body.function
     returned = _output_types(function)[1:]
     _check_count(len(returned), len(carried))
-    _check_carried(types, function, growth)
-    if growth is not None:
-        carried = growth.make_room(n, function, carried)
     facts = _facts(n, function, limit, carried)
+    _check_carried(types, facts, growth)
+    if growth is not None:
+        growth.check_stacked(returned[len(carried) :])
+        carried = growth.make_room(n, function, carried)
+        facts = replace(_facts(n, function, limit, carried), trips=growth.most)
     n.graph.session.end_loop(facts)
     trips, stacks = None, len(returned) > len(carried)
     if _is_true(function.outputs[0].value) or _only_limit_ends(n, facts, limit):
@@ -202,21 +266,26 @@ def _loop_as_op(
         ends = (condition, *deciding_values(facts))
         if all(map(n.graph.known.is_known, ends)) or not n.wants(len(returned)):
             raise NeedsInliningError("the number of iterations depends on what they compute")
-    iteration = 0 if growth is None else growth.iteration
-    first = _with_rows(n, function, limit, carried) if stacks else carried
-    op = Loop(body, len(first), iteration)
+    is_counted = stacks or (growth is not None and trips is None)
+    first = _with_rows(n, function, facts.trips, limit, carried) if is_counted else carried
+    op = Loop(body, len(first), 0 if growth is None else growth.iteration)
     results = n.emit_all(op, limit, condition, *first, *captured)
-    return results if growth is None else growth.results(n, results, trips)
+    if growth is None:
+        return results
+    return growth.rooms(n, results) if trips is None else growth.results(n, results, trips)
 
 
-def _check_carried(types: Sequence[TensorType], body: Function, growth: LoopGrowth | None) -> None:
+def _check_carried(
+    types: Sequence[TensorType], facts: LoopFacts, growth: LoopGrowth | None
+) -> None:
     """Raise unless carried values keep their types, or grow as expected."""
+    body = facts.body
     returned = _output_types(body)[1 : 1 + len(types)]
     if returned == list(types if growth is None else growth.types(growth.iteration + 1)):
         return
     steps = steps_between(types, returned) if growth is None else None
     if steps is not None:
-        raise GrowsError(steps, is_counted=_is_true(body.outputs[0].value))
+        raise GrowsError(steps, facts.trips, is_counted=_is_true(body.outputs[0].value))
     raise ChangesTypesError("carried values change their types")
 
 
@@ -230,25 +299,30 @@ def _most_trips(n: NodeContext, limit: Value) -> int | None:
 def _facts(n: NodeContext, function: Function, limit: Value, carried: Sequence[Value]) -> LoopFacts:
     """What a loop tells about the integers in its body."""
     most = _most_trips(n, limit)
-    trips = math.inf if most is None else most
     iteration, *inside = function.inputs[: 1 + len(carried)]
     goes_on, *after = (output.value for output in function.outputs[: 1 + len(carried)])
     pairs = [Carried(*each) for each in zip(inside, carried, after, strict=True)]
-    return LoopFacts(function, iteration, trips, pairs, goes_on)
+    facts = LoopFacts(function, iteration, math.inf if most is None else most, pairs, goes_on)
+    return replace(facts, trips=most_trips(n.graph.session.forms, facts, _outside(n)))
 
 
 def _only_limit_ends(n: NodeContext, facts: LoopFacts, limit: Value) -> bool:
     """Whether what the body returns to go on is never false before its limit is reached."""
-    known = n.graph.known
-    trips = known.symbols_of(limit)  # of a number, the condition is known where it counts
+    trips = n.graph.known.symbols_of(limit)
+    # of a number, the condition is known where it counts
+    return trips is not None and runs_to_limit(
+        n.graph.session.forms, facts, whole(trips.item()), _outside(n)
+    )
+
+
+def _outside(n: NodeContext) -> Callable[[Unknown], int | None]:
+    """What an element is outside of a body, a number or an extent, if that is known."""
 
     def first(unknown: Unknown) -> int | None:
-        elements = known.elements(unknown[0])
+        elements = n.graph.known.elements(unknown[0])
         return None if elements is None else whole(elements.reshape(-1)[unknown[1]])
 
-    return trips is not None and runs_to_limit(
-        n.graph.session.forms, facts, whole(trips.item()), first
-    )
+    return first
 
 
 def _check_count(returned: int, carried: int) -> None:
@@ -288,12 +362,11 @@ def _counted(
 
 
 def _with_rows(
-    n: NodeContext, body: Function, limit: Value, carried: Sequence[Value]
+    n: NodeContext, body: Function, trips: float, limit: Value, carried: Sequence[Value]
 ) -> tuple[Value, ...]:
     """A loop that ends when it likes carries all rows that there may be, and their number."""
     parts = _output_types(body)[1 + len(carried) :]
-    ranged = n.graph.known.symbols_of(limit)
-    most = max(0, int(n.value_of(limit)) if ranged is None else largest(whole(ranged.item())))
+    most = max(0, int(n.value_of(limit) if trips == math.inf else trips))
     if most * sum(type.nbytes for type in parts) > MOST_ROW_BYTES or any(
         type.dtype is string for type in parts
     ):

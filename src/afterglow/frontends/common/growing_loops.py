@@ -9,19 +9,23 @@ expressions over a dimension that stands for the number of the iteration:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import numpy as np
 
 from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.definition.model import CUT_AXES
 from afterglow.frontends.definition.problems import ChangesTypesError
 from afterglow.graph import Function, Value
 from afterglow.graph.function import Output
+from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.fill import Fill
 from afterglow.ops.growing import grow_in_place, room_type
 from afterglow.ops.movement import slice_axis
 from afterglow.ops.overwrite import Overwrite
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 from afterglow.types.dtype import string
-from afterglow.types.extent import Dim, is_ranged, ranged
+from afterglow.types.extent import Dim, dims_of, is_ranged, ranged
 
 MOST_ROOM_BYTES = 2**28
 """What values that grow may take at most: if it is more, the host drives the loop."""
@@ -75,6 +79,12 @@ class LoopGrowth:
             for type, step in zip(self.first, self.steps, strict=True)
         ]
 
+    def check_stacked(self, types: Sequence[TensorType]) -> None:
+        """Raise if what iterations return to be stacked does not have the same shape each time."""
+        own = set(dims_of(self.iteration))
+        if any(own.intersection(dims_of(extent)) for type in types for extent in type.shape):
+            raise ChangesTypesError("what it stacks has different shapes in iterations")
+
     def make_room(self, n: NodeContext, body: Function, carried: Sequence[Value]) -> list[Value]:
         """Have a body read and write values in their rooms; what these hold at first."""
         made = []
@@ -91,26 +101,39 @@ class LoopGrowth:
             made.append(n.emit(Overwrite((0,) * room.rank), zeros, value))
         return made
 
-    def results(
-        self, n: NodeContext, results: Sequence[Value], trips: int | None
-    ) -> tuple[Value, ...]:
-        """What the loop returns: values without the rest of their rooms, if that can be told."""
+    def results(self, n: NodeContext, results: Sequence[Value], trips: int) -> tuple[Value, ...]:
+        """What a loop returns after so many iterations: values without the rest of their rooms."""
         found = [*results]
-        for place, step in enumerate(self.steps):
-            if step is None:
-                continue
-            if trips is not None:
-                longest = _longer(self.first[place], step[0], step[1] * trips)
+        for place, longest in enumerate(self.types(trips)):
+            step = self.steps[place]
+            if step is not None:
                 found[place] = _begin(n, found[place], step[0], longest.shape[step[0]])
-            elif n.is_read(place):
+        stacked = range(len(self.steps), len(found) - 1)
+        found[stacked.start : stacked.stop] = [_begin(n, found[i], 0, trips) for i in stacked]
+        return tuple(found)
+
+    def rooms(self, n: NodeContext, results: Sequence[Value]) -> tuple[Value, ...]:
+        """What a loop returns that counts iterations: rooms, and how long values in them are."""
+        axes = () if n.graph.frame.places else n.integers(CUT_AXES, ())  # a body cannot cut
+        count, lengths = results[-1], []
+        for place, (type, step) in enumerate(zip(self.first, self.steps, strict=True)):
+            axis, by = step or (axes[place] if axes else 0, 0)
+            if by and n.is_read(place) and (not axes or axes[place] % type.rank != axis):
                 raise ChangesTypesError(
                     "a value that it carries grows, is read behind it, and only data tell how long "
                     "it is then"
                 )
-        if trips is not None:
-            stacked = range(len(self.steps), len(found) - 1)
-            found[stacked.start : stacked.stop] = [_begin(n, found[i], 0, trips) for i in stacked]
-        return tuple(found)
+            lengths.append(_length(n, type, axis, by, count))
+        return (*results, *lengths)
+
+
+def _length(n: NodeContext, first: TensorType, axis: int, by: int, count: Value) -> Value:
+    """How long a value is along an axis after so many iterations."""
+    extent = first.shape[axis] if -first.rank <= axis < first.rank else 0
+    begin = n.integers_of((extent,), (1,))
+    if not by:
+        return begin
+    return n.emit(Add(), n.emit(Mul(), count, n.constant(np.array([by]))), begin)
 
 
 def _longer(type: TensorType, axis: int, by: int) -> TensorType:

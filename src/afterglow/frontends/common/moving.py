@@ -8,7 +8,6 @@ and inside: that is a condition, which the loops around must show to hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -21,6 +20,7 @@ from afterglow.ops.indexing import DynamicSlice
 from afterglow.ops.linear_forms import Condition, Interval, LinearForm
 from afterglow.ops.movement import Reshape, Slice, slice_axis
 from afterglow.ops.rules import normal_axis
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types.extent import is_ranged, smallest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import index
 from typing import Any
 
@@ -15,6 +15,7 @@ from afterglow.frontends.definition.limits import MOST_BYTES
 from afterglow.frontends.definition.model import DeclaredExtent
 from afterglow.frontends.definition.signature import Parameter, ParameterKind
 from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.extent import is_ranged
 from afterglow.types.extent.text import read_extent

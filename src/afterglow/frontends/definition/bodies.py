@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from afterglow.frontends.definition.model import AttributeDef, GraphDef, ModelDef, NodeDef, ValueDef
 from afterglow.frontends.definition.order import free_names
 from afterglow.support.digest import digest_of_texts
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 _SMALL_BYTES = 1024

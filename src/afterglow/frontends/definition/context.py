@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from afterglow.frontends.definition.symbolic import exact_array, objects, whole
 from afterglow.graph import Builder, Constant, Node, Op, Subgraph, Value
 from afterglow.ops.extents import Extents
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import boolean, i64
 from afterglow.types.extent import RangedExtent, UndecidedExtentError, is_ranged

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -19,10 +18,11 @@ from afterglow.frontends.definition.context import (
     RowMaps,
     StaticSequence,
 )
-from afterglow.frontends.definition.model import ValueDef
+from afterglow.frontends.definition.model import CUT_AXES, ValueDef
 from afterglow.frontends.definition.order import free_names
 from afterglow.graph import Constant, Value
 from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 
@@ -51,7 +51,7 @@ def drive_loop(
 ) -> list[Imported | None]:
     """The body again and again, while the condition holds; values may change their shapes.
 
-    Behind what the body returns comes the number of iterations.
+    Behind what the body returns come the number of iterations, and lengths of carried values.
     """
     if not limit.type.dtype.is_integer:
         raise ModelError(f"the number of iterations must be an integer, got {limit.type}")
@@ -69,7 +69,19 @@ def drive_loop(
         values = rest[: len(values)]
         parts.append(rest[len(values) :])
     stacked = _stacked(parts, body.graph.graph.output[1 + len(values) :])
-    return [_imported(n, value) for value in (*values, *stacked, np.array([len(parts)]))]
+    results = (*values, *stacked, np.array([len(parts)]), *_lengths(n, values))
+    return [_imported(n, value) for value in results]
+
+
+def _lengths(n: NodeContext, values: Sequence[Any]) -> list[Array | None]:
+    """How long values are along the axes that the loop's reader may cut."""
+    axes = n.integers(CUT_AXES, ())
+    return [
+        np.array([value.shape[axis]])
+        if isinstance(value, np.ndarray) and -value.ndim <= axis < value.ndim
+        else None
+        for value, axis in zip(values, axes, strict=False)
+    ]
 
 
 def drive_scan(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from afterglow.ops.elementwise import Add
 from afterglow.ops.linear_forms import Condition, LinearForms
 from afterglow.ops.loop_bounds import LoopFacts, conditions_left
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import i64
 

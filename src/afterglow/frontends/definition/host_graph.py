@@ -8,7 +8,7 @@ model, or what is left of it behind a boundary, prints as text, parses back, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from afterglow.frontends.definition.dialect import Dialect
@@ -25,6 +25,7 @@ from afterglow.frontends.definition.model import (
 )
 from afterglow.frontends.definition.order import free_names, in_order, named_values
 from afterglow.graph import BOUNDARY, Constant, Function, HostOp, Module, Node, Subgraph, Value
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DynamicExtent, DynamicType, HostKind, HostType, TensorType
 from afterglow.types.dynamic import tensor_type
 

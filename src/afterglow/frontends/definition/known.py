@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 from afterglow.frontends.base import NeedsValuesError
@@ -14,6 +14,7 @@ from afterglow.graph.function import subgraphs_of
 from afterglow.graph.order import in_order
 from afterglow.ops.control import Loop, Scan
 from afterglow.support.errors import IndexRangeError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.extent import UndecidedExtentError, undecided, walk_extents
 

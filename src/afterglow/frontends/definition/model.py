@@ -7,12 +7,13 @@ IR that was saved is read back without (`host_graph.py`). The words are ONNX's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from afterglow.support.digest import digest_of_bytes
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, TensorType
 
 if TYPE_CHECKING:
@@ -208,6 +209,10 @@ class ModelDef:
 def constant(name: str, array: Array) -> TensorDef:
     """A tensor whose elements are there already."""
     return TensorDef(name, lambda: array)
+
+
+CUT_AXES = "cut_axes"
+"""The attribute of a loop with the axes along which carried values may become longer."""
 
 
 def rows_name(name: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from afterglow.frontends.definition.model import GraphDef, ModelDef, NodeDef
+from afterglow.support.lazy_dataclass import dataclass
 
 TRAINING_DOMAIN = "ai.onnx.preview.training"
 

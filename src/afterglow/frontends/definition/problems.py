@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.support.errors import (
     AfterglowError,
@@ -13,6 +12,7 @@ from afterglow.support.errors import (
     ModelError,
     UnsupportedError,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import UndecidedExtentError
 
 _MOST_NAMES = 3
@@ -30,10 +30,14 @@ class ChangesTypesError(NeedsInliningError):
 class GrowsError(ChangesTypesError):
     """The values that a loop carries become longer along an axis, by the same each time."""
 
-    def __init__(self, steps: Sequence[tuple[int, int] | None], *, is_counted: bool) -> None:
+    def __init__(
+        self, steps: Sequence[tuple[int, int] | None], most: float, *, is_counted: bool
+    ) -> None:
         super().__init__("carried values change their types")
         self.steps = steps
         """For each carried value the axis along which it grows, and by how much; None: it stays."""
+        self.most = most
+        """How often the loop runs at most."""
         self.is_counted = is_counted
         """Whether only its limit ends the loop."""
 

@@ -1,18 +1,19 @@
-"""Loops that end when they like, and stack: as many rows as there may be, and how many there are.
+"""Loops that end when they like: with room for what they may make, and how much there is of it.
 
-ONNX's Loop stacks what each iteration returns, so that the shape depends on their number. Here such
-a loop gets one output more, that number, and may stack more rows than that; what the model reads
-is a Slice of them. So the loop has static types, and only the Slice does not.
+ONNX's Loop stacks what each iteration returns, and may carry values that become longer, so that
+shapes depend on the number of iterations. Here such a loop gets further outputs: the number of
+rows, then a length for each carried value that grows. It may return more than that; what the model
+reads is a Slice of it. So the loop has static types, and only the Slice does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx
 from onnx import helper
 
-from afterglow.frontends.definition.model import count_name, rows_name
+from afterglow.frontends.definition.model import CUT_AXES, count_name, rows_name
 
 _FIRST_OPSET = 10
 """Since when a Slice takes its bounds as inputs."""
@@ -31,7 +32,7 @@ def with_rows(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def _any_ends_when_it_likes(graph: onnx.GraphProto) -> bool:
     return any(
-        _ends_when_it_likes(node) or any(map(_any_ends_when_it_likes, proto_graphs(node)))
+        _needs_slices(node) or any(map(_any_ends_when_it_likes, proto_graphs(node)))
         for node in graph.node
     )
 
@@ -40,25 +41,68 @@ def _split_rows(graph: onnx.GraphProto) -> None:
     for node in [*graph.node]:
         for inner in proto_graphs(node):
             _split_rows(inner)
-        if _ends_when_it_likes(node):
+        if _needs_slices(node):
             graph.node.extend(_slices(node))
 
 
 def _slices(loop: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """What stands behind a loop once it counts its rows."""
-    first = len(_body(loop).input) - 2
-    stacked = [name for name in loop.output[first:] if name]
-    count, start = count_name(stacked[0]), stacked[0] + "\0start"
-    missing = len(_body(loop).output) - 1 - len(loop.output)
-    outputs = [rows_name(name) if name in stacked else name for name in loop.output]
-    loop.output[:] = [*outputs, *[""] * missing, count]
-    zero = helper.make_tensor("", onnx.TensorProto.INT64, (1,), [0])
-    begin = helper.make_node("Constant", [], [start], value=zero)
-    slices = [
-        helper.make_node("Slice", [rows_name(name), start, count], [name], name=loop.name)
-        for name in stacked
-    ]
-    return [begin, *slices]
+    """What stands behind a loop once it counts its rows, and measures what it carries."""
+    body = _body(loop)
+    carried = len(body.input) - 2
+    axes = {loop.output[place]: axis for place, axis in _growing(loop).items()}
+    stacked = [name for name in loop.output[carried:] if name]
+    cut = [*axes, *stacked]
+    start = cut[0] + "\0start"
+    outputs = [rows_name(name) if name in cut else name for name in loop.output]
+    missing = len(body.output) - 1 - len(loop.output)
+    count = count_name(stacked[0]) if stacked else ""
+    lengths = [count_name(name) if name in axes else "" for name in loop.output[:carried]]
+    loop.attribute.append(
+        helper.make_attribute(CUT_AXES, [axes.get(name, 0) for name in loop.output[:carried]])
+    )
+    loop.output[:] = [*outputs, *[""] * missing, count, *lengths]
+    nodes = [_integer(start, 0)]
+    for name in cut:
+        given = [rows_name(name), start, count_name(name) if name in axes else count]
+        if axes.get(name, 0):
+            nodes.append(_integer(name + "\0axis", axes[name]))
+            given.append(name + "\0axis")
+        nodes.append(helper.make_node("Slice", given, [name], name=loop.name))
+    return nodes
+
+
+def _integer(name: str, number: int) -> onnx.NodeProto:
+    tensor = helper.make_tensor("", onnx.TensorProto.INT64, (1,), [number])
+    return helper.make_node("Constant", [], [name], value=tensor)
+
+
+def _needs_slices(node: onnx.NodeProto) -> bool:
+    """Whether it is a loop that stacks something or makes it longer, and ends when it likes."""
+    if not _ends_when_it_likes(node):
+        return False
+    return any(node.output[len(_body(node).input) - 2 :]) or bool(_growing(node))
+
+
+def _growing(loop: onnx.NodeProto) -> dict[int, int]:
+    """The places of carried values that the body appends something to, and along which axis."""
+    body = _body(loop)
+    producers = {name: node for node in body.node for name in node.output}
+    found = {}
+    for place, name in enumerate(loop.output[: len(body.input) - 2]):
+        last = producers.get(_original(producers, body.output[1 + place].name))
+        if not name or last is None or last.op_type != "Concat":
+            continue
+        if body.input[2 + place].name in (_original(producers, given) for given in last.input):
+            found[place] = next(a.i for a in last.attribute if a.name == "axis")
+    return found
+
+
+def _original(producers: Mapping[str, onnx.NodeProto], name: str) -> str:
+    """The value that a name stands for: what an Identity takes instead of what it gives."""
+    for _ in producers:  # as many as may follow each other, unless they form a cycle
+        if name in producers and producers[name].op_type == "Identity" and producers[name].input:
+            name = producers[name].input[0]
+    return name
 
 
 def proto_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -75,22 +119,18 @@ def _body(loop: onnx.NodeProto) -> onnx.GraphProto:
 
 
 def _ends_when_it_likes(node: onnx.NodeProto) -> bool:
-    """Whether it is a loop that stacks something, and that more than its limit may end."""
+    """Whether it is a loop that more than its limit may end."""
     has_body = any(a.name == "body" and a.HasField("g") for a in node.attribute)
     if node.op_type != "Loop" or node.domain not in ("", "ai.onnx") or not has_body:
         return False
     body = _body(node)
-    first, count = len(body.input) - 2, len(body.output) - 1
-    if first < 0 or len(node.output) > count or not any(node.output[first:]):
+    if len(body.input) < 2 or not len(body.input) - 1 <= len(body.output):
         return False
-    return not _always_goes_on(body)
+    return len(node.output) < len(body.output) and not _always_goes_on(body)
 
 
 def _always_goes_on(body: onnx.GraphProto) -> bool:
     """Whether what it returns first is what it was given, or the same each time."""
     producers = {name: node for node in body.node for name in node.output}
-    name = body.output[0].name
-    for _ in body.node:  # as many as may follow each other, unless they form a cycle
-        if name in producers and producers[name].op_type == "Identity" and producers[name].input:
-            name = producers[name].input[0]
+    name = _original(producers, body.output[0].name)
     return name not in producers or producers[name].op_type == "Constant"

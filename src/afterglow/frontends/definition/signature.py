@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from afterglow.frontends.definition.limits import check_rank
 from afterglow.frontends.definition.model import DeclaredExtent, ModelDef, TypeDef, ValueDef
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import DType
 
 

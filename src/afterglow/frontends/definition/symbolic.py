@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import Any, TypeAlias
@@ -23,6 +22,7 @@ from afterglow.ops.conversion import Cast
 from afterglow.ops.indexing import Gather
 from afterglow.ops.movement import Concat, Expand, Reshape, Slice, Tile, Transpose
 from afterglow.ops.reduction import ReduceMax, ReduceMin, ReduceProd, ReduceSum, Reduction
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
 from afterglow.types.dtype import boolean
 from afterglow.types.extent import (

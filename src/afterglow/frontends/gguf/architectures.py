@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.frontends.gguf.reader import GgufFile
 from afterglow.frontends.language.config import LanguageConfig, LayerConfig, checked_layers
@@ -13,6 +13,7 @@ from afterglow.frontends.language.fused import cut_fused
 from afterglow.frontends.language.rope import Rope, Yarn
 from afterglow.frontends.language.weights import Weight
 from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ Whatever the file says is checked before it is used: counts, lengths, types, sha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from afterglow.frontends.gguf.cursor import Cursor
 from afterglow.frontends.gguf.formats import format_numbered
 from afterglow.frontends.language.facts import Facts
 from afterglow.frontends.language.weights import Weight
 from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.frontends.language.config import LanguageConfig, LayerConfig, checked_layers
 from afterglow.frontends.language.facts import Facts
 from afterglow.frontends.language.rope import Rope, Yarn, llama3_factors
 from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 
 _TYPES = ("llama", "mistral", "qwen2", "qwen3", "smollm3", "phi3", "gemma", "granite")
 _ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu_pytorch_tanh": "gelu"}

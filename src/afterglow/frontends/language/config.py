@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.frontends.language.rope import Rope
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 
 MOST_LAYERS = 1024
 MOST_CONTEXT = 1 << 24

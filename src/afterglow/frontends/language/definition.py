@@ -8,7 +8,7 @@ position, and attends to what is there up to its own position.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from afterglow.frontends.language.config import LanguageConfig, LayerConfig
 from afterglow.frontends.language.rope import Rope
 from afterglow.frontends.language.weights import Weight
 from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32, i32
 

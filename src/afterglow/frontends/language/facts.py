@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 
 LARGEST = 1 << 31
 """No number of layers, heads, tokens or elements of a row is as large."""

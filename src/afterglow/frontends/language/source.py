@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from afterglow.frontends.base import Bindings
 from afterglow.frontends.content import Content
@@ -20,6 +19,7 @@ from afterglow.frontends.language.weights import Weight
 from afterglow.graph import Module
 from afterglow.runtime.text_metadata import TEXT, TextMetadata
 from afterglow.support.errors import UsageError, warn
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import OutputForm
 from afterglow.types.extent import Dim, is_ranged, largest, ranged
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f16, f32
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -21,6 +21,7 @@ from afterglow.frontends.onnx.translate import translate_model
 from afterglow.frontends.onnx.wire import OWN_FILE, without_weights
 from afterglow.support.container import is_container
 from afterglow.support.errors import ModelError, UsageError, warn
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 ModelSource: TypeAlias = "str | Path | bytes | Content | onnx.ModelProto"

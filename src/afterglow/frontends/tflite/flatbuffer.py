@@ -8,11 +8,11 @@ is limited, too: tables may share others, so that a small file could unfold into
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 _U8 = struct.Struct("<B")

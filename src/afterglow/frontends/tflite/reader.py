@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from afterglow.frontends.tflite.flexbuffer import custom_attributes
 from afterglow.frontends.tflite.node import VERSION
 from afterglow.frontends.tflite.options import BUILTIN_NAMES, TYPE_NAMES, read_options
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 IDENTIFIER = b"TFL3"

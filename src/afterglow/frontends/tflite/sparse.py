@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from afterglow.frontends.tflite.flatbuffer import Table
 from afterglow.frontends.tflite.reader import TensorRecord
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
 
 MOST_DENSE_BYTES = 2**26

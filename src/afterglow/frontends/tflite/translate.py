@@ -8,7 +8,7 @@ each op takes the value that its variable has by then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from afterglow.frontends.definition.model import (
@@ -33,6 +33,7 @@ from afterglow.frontends.tflite.reader import (
 from afterglow.frontends.tflite.registry import INTERNAL, TFLITE
 from afterglow.frontends.tflite.tensors import tensor_array
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.names import NameScope
 
 MOST_NODES = 100_000

@@ -7,7 +7,6 @@ placeholder that is a size is that of an axis of another one, if there is one of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -31,6 +30,7 @@ from afterglow.frontends.torch.node import RESULTS
 from afterglow.frontends.torch.registry import TORCH
 from afterglow.frontends.torch.tensors import array_of
 from afterglow.frontends.torch.translate import input_type
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, i64
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,6 +20,7 @@ from afterglow.frontends.torch.registry import TORCH
 from afterglow.frontends.torch.tensors import read_tensor
 from afterglow.frontends.torch.trees import input_names, output_names
 from afterglow.support.errors import UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.names import NameScope
 from afterglow.types.dtype import boolean, f64, i64
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from afterglow.graph import Function, Module, Node, Value
@@ -13,6 +12,7 @@ from afterglow.lowering.recompute.search import choices
 from afterglow.lowering.recompute.segments import narrow_segments, segments_at
 from afterglow.passes import Pass
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.patterns import fits
 
 Checkpoint: TypeAlias = "int | str | tuple[str, ...]"

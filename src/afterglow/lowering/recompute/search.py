@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from afterglow.graph import Value
 from afterglow.lowering.recompute.forward import Cost, Forward
 from afterglow.lowering.recompute.segments import Segments, narrow_segments
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

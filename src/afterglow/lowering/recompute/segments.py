@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 from afterglow.graph import Node, Value
 from afterglow.lowering.recompute.forward import Cost, Forward, is_heavy
 from afterglow.lowering.recompute.keep import values_to_keep
+from afterglow.support.lazy_dataclass import dataclass
 
 FEW = 4
 """There are enough narrow points if the forward pass has this many for each of its roots."""

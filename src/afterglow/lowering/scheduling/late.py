@@ -7,10 +7,11 @@ done before it is needed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from afterglow.lowering.scheduling.problem import Step, users_of
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

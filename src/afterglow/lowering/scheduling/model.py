@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from afterglow.graph import Function, Node
 from afterglow.graph.order import producers
@@ -27,6 +26,7 @@ from afterglow.lowering.scheduling.kernels import (
 from afterglow.lowering.scheduling.late import Late, with_late_steps
 from afterglow.lowering.scheduling.problem import Problem, Step
 from afterglow.lowering.select import Selection
+from afterglow.support.lazy_dataclass import dataclass
 
 Tidy = Callable[[Program], object]
 """What is done to a program before stacks are formed and buffers shared: it removes copies."""

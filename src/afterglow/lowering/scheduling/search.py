@@ -11,9 +11,9 @@ valley, and trees and series-parallel graphs cost next to no backtracking.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from afterglow.lowering.scheduling.problem import Move, Tracker
+from afterglow.support.lazy_dataclass import dataclass
 
 SHARES = 8
 """One bound may take this part of all moves: where it cannot be decided, a higher one may be."""

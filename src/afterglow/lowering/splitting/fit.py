@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from math import isqrt
 
 from afterglow.graph import Function, Module
@@ -12,6 +11,7 @@ from afterglow.lowering.splitting.rewrite import Plan
 from afterglow.lowering.splitting.search import Search
 from afterglow.passes import Pass
 from afterglow.support.errors import UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 
 ROUNDS = 3
 """How often what was split may be split again, inside its bands."""

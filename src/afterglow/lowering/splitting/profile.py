@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from afterglow.graph import Function, Node, Value
 from afterglow.graph.order import producers
 from afterglow.instr import Alloc, Buffer, Dealloc, DeclareView, Instr, Program, Region, Stack
 from afterglow.lowering.select import Selection, select_instructions
 from afterglow.lowering.splitting.region import Pieces, types_of
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ computes them for itself.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, reduce
 
 from afterglow.graph import Band, Cut, Node, Value
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 
 

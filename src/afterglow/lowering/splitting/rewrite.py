@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from afterglow.graph import Builder, Constant, Cut, Function, Module, Node, Origins, Value
 from afterglow.lowering.splitting.region import BandOfRegion, Piece, Region
 from afterglow.ops.movement import Concat, slice_axis
 from afterglow.support.errors import CompileError
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

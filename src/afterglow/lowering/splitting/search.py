@@ -9,7 +9,7 @@ take too much, the path is searched for again.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from afterglow.lowering.splitting.profile import Memory, Profile
 from afterglow.lowering.splitting.region import Region, widest
 from afterglow.lowering.splitting.rewrite import Plan, Split, band_function
 from afterglow.lowering.splitting.walk import Walk, counts_up_to
+from afterglow.support.lazy_dataclass import dataclass
 
 MOST_GROUPS = 40
 """How many groups may run in bands together."""

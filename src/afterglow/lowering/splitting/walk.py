@@ -7,11 +7,11 @@ to what comes after, so one walk tells about all stretches with the same end.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from afterglow.graph import Band, Cut, Node, Value
 from afterglow.lowering.splitting.profile import Profile
 from afterglow.lowering.splitting.region import part_of, widest
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

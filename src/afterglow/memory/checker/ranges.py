@@ -10,7 +10,8 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from afterglow.support.lazy_dataclass import dataclass
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _DIM = re.compile(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from afterglow.graph import Builder, Function, Module, Op, Value, op
@@ -15,6 +14,7 @@ from afterglow.ops.comprehension.syntax import parse_notation, with_attributes
 from afterglow.ops.comprehension.tree import Notation, Statement
 from afterglow.ops.rules import require
 from afterglow.support.errors import ParseError, TypeRuleError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType, TensorType
 from afterglow.types.dtype import DTYPES
 from afterglow.types.tensor import ExtentError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import product
 
@@ -39,6 +39,7 @@ from afterglow.ops.indexing import Gather, Iota
 from afterglow.ops.movement import Expand, Reshape, Slice
 from afterglow.ops.reduction import Reduction as ReductionOp
 from afterglow.support.errors import UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 

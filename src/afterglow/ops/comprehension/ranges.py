@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from afterglow.ops.comprehension.syntax import excerpt_at
 from afterglow.ops.comprehension.tree import Access, Affine, Statement, accesses, display
 from afterglow.support.errors import TypeRuleError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged, largest, undecided
 
 Shapes: TypeAlias = Mapping[str, Sequence[int]]

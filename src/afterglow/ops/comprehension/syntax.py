@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -34,6 +33,7 @@ from afterglow.ops.comprehension.tree import (
 )
 from afterglow.ops.comprehension.vocabulary import ARITIES, COMPARISONS, REDUCTIONS
 from afterglow.support.errors import ParseError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r]+|#[^\n]*)|(?P<end>[;\n])"

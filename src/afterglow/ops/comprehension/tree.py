@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

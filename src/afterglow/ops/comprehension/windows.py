@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from afterglow.graph import Value
@@ -14,6 +13,7 @@ from afterglow.ops.convolution import Conv
 from afterglow.ops.einsum import Labels, Term
 from afterglow.ops.movement import Reshape, Slice
 from afterglow.ops.pooling import AvgPool, MaxPool
+from afterglow.support.lazy_dataclass import dataclass
 
 _MOST_SPATIAL = 3
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +17,7 @@ from afterglow.report.bench.engine_process.serve import FEED, RESULTS
 from afterglow.report.bench.engines import how_to_install
 from afterglow.report.bench.measurement import Measurement
 from afterglow.report.bench.process import EngineError, EngineProcess, MissingError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.own_ops import own_op_files
 from afterglow.types import Array
 from afterglow.types.extent import Dim

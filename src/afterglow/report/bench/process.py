@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -48,7 +48,8 @@ class EngineProcess:
                 start_new_session=True,
             )
         self._unread = b""
-        self._pin(int(threads) if task["do"] == "serve" else None)
+        if task["do"] == "serve":
+            self._pin(task.get("cores") or _last_cores(task["threads"]))
         self._write(task)
 
     def __enter__(self) -> Self:
@@ -95,12 +96,10 @@ class EngineProcess:
         self._signal(signal.SIGKILL)
         self._process.communicate()
 
-    def _pin(self, threads: int | None) -> None:
-        """Pin it to as many cores as it has threads; the last ones, as systems use the first."""
-        if threads is None or not hasattr(os, "sched_setaffinity"):
-            return
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(self._process.pid, cores[-threads:])
+    def _pin(self, cores: Sequence[int]) -> None:
+        """Have it run on these cores only, where the system can."""
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(self._process.pid, cores)
 
     def _write(self, question: Mapping[str, Any]) -> None:
         stream = self._process.stdin
@@ -120,6 +119,11 @@ class EngineProcess:
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "no output"
+
+
+def _last_cores(count: int) -> list[int]:
+    """As many cores as there are threads; the last ones, as systems use the first."""
+    return sorted(os.sched_getaffinity(0))[-count:] if hasattr(os, "sched_getaffinity") else []
 
 
 def _checked(answer: dict[str, Any]) -> dict[str, Any]:

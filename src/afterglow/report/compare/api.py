@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from afterglow.report.compare.sides import CompiledSide, Feed, LoadedSide, Tenso
 from afterglow.runtime import CompiledModel, TensorInfo
 from afterglow.runtime.logical_device import Devices
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import checked_path
 from afterglow.types import Array
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,7 @@ from afterglow.report.compare.sides import (
     Tensors,
 )
 from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 
 GROUP_BYTES = 1 << 28

@@ -6,7 +6,6 @@ import inspect
 import runpy
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +15,7 @@ import numpy as np
 from afterglow.driver.options import PRECISIONS
 from afterglow.report.agreement import Difference
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import u4
 

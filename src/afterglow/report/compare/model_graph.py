@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from afterglow.frontends.base import KeptState, Source
@@ -19,6 +19,7 @@ from afterglow.frontends.definition.model import (
     constant,
 )
 from afterglow.frontends.definition.order import in_order, reads
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 
 _QUANTIZED = re.compile(r"Quantize|QLinear|Integer|^Q[A-Z]")

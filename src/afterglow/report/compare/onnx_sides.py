@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from onnx.reference import ReferenceEvaluator
 from afterglow.report.compare.onnx_runtime import ONNXRUNTIME, cannot_run, onnxruntime_outputs
 from afterglow.report.compare.sides import Feed, Tensors, tensors_of
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 REFERENCE = "reference"

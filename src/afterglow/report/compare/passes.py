@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
@@ -27,6 +27,7 @@ from afterglow.runtime import CompiledFunction
 from afterglow.runtime.device import Executable, LoadOptions
 from afterglow.runtime.version import Version
 from afterglow.support.errors import UnsupportedError, VerifyError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import MemoryPlan, OutputForm
 
 Differs = Callable[[Tensors], bool]

@@ -7,7 +7,7 @@ So what the nodes that are left should compute is known without running the refe
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from afterglow.report.compare.comparer import Comparer
 from afterglow.report.compare.model_graph import ModelGraph
 from afterglow.report.compare.sides import CompiledSide, Tensors
 from afterglow.support.errors import AfterglowError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 MOST_TRIALS = 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from afterglow.report.compare.onnx_sides import OnnxModel
 from afterglow.report.compare.reduce import Part
 from afterglow.support.atomic_file import replace_file, replacing
 from afterglow.support.errors import UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.output_path import unwritable
 from afterglow.types import Array
 

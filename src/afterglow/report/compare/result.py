@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from rich.table import Table
 
 from afterglow.report.agreement import Difference
 from afterglow.report.compare.judge import Verdict
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.tables import plain_text, table
 
 SHOWN = 24

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from afterglow.frontends.base import Source
 from afterglow.report.compare.model_graph import ModelGraph, PartSource, graph_of_source
 from afterglow.runtime import CompiledModel
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 Feed = Mapping[str, Array]

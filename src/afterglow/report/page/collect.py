@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -35,6 +35,7 @@ from afterglow.runtime.growth import filled_states
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.rates import Rates
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 FORMAT = "afterglow report"

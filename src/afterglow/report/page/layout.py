@@ -8,8 +8,10 @@ moved towards their neighbours as far as those beside them allow.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
+
+from afterglow.support.lazy_dataclass import dataclass
 
 GAP = 28.0
 """Free space between two nodes of a rank."""

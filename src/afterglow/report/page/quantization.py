@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from afterglow.graph import Constant, Function, Node
@@ -13,6 +12,7 @@ from afterglow.quantization.observation import Observation
 from afterglow.quantization.profile import Profile
 from afterglow.report.quantization import histogram_of
 from afterglow.report.quantization_html import histogram_svg
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from afterglow.graph import Function, HostOp, Module, Node, print_module
@@ -25,6 +25,7 @@ from afterglow.instr import (
 from afterglow.instr.printer import instruction_text
 from afterglow.memory.timeline import work_of
 from afterglow.report.page.layout import Edge, layered_layout
+from afterglow.support.lazy_dataclass import dataclass
 
 LONGEST_LINE = 2000
 """Characters of a line that are shown; types with a scale for each channel have more."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from afterglow.instr import Instr, OpInstr, Program, ops_of, origins_of
 from afterglow.ops.flops import step_flops
 from afterglow.report.profile import StepTime
 from afterglow.runtime.rates import Rates
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

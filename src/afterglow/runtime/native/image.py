@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 Bytes: TypeAlias = bytes | memoryview
 

@@ -11,7 +11,6 @@ import mmap
 import os
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,6 +18,7 @@ from afterglow.runtime.native.convention import C_LIBRARY
 from afterglow.runtime.native.image import Image
 from afterglow.runtime.native.machine import own_architecture
 from afterglow.support.errors import CompileError, UnsupportedError, UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 _FIXED = 0x10
 """Linux's flag to map at exactly the address given."""

@@ -9,12 +9,12 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from afterglow.runtime.native.control_groups import granted_cores, granted_memory
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 try:
     import resource

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -15,6 +14,7 @@ from afterglow.runtime.native.image import Image
 from afterglow.runtime.native.load import FilePart
 from afterglow.runtime.native.machine import Needs
 from afterglow.support.errors import IndexRangeError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, IndexRange, Interface
 from afterglow.types.extent import Dim, Extents, RangedExtent, bind_extent
 from afterglow.types.extent.text import read_shape, spell_shape

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from afterglow.runtime.artifact import Artifact, Section, sections_within
 from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.stored_artifact import describe_artifact, restore_artifact
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Interface, MemoryPlan
 
 DEVICE = "partitioned"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +14,7 @@ from afterglow.runtime.device import Device, DeviceBuffer, Executable, SeveralDe
 from afterglow.runtime.logical_device import HOST_TARGET
 from afterglow.runtime.partitioned.graph import Part, PartGraph
 from afterglow.runtime.trace import Recording
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.runtime.partitioned.graph import PartGraph
 from afterglow.runtime.partitioned.loaded import LoadedPart, Values
 from afterglow.runtime.trace import Recording
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 

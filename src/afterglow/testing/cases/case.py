@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from afterglow.graph import Op, run_op
 from afterglow.graph.attributes import attributes_text
 from afterglow.graph.op import result_types
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
 from afterglow.types import dtype as dtypes
 from afterglow.types.dtype import Kind

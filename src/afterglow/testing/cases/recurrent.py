@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.ops.lstm_gradient import LSTMGradient
+from afterglow.ops.quantized_lstm import QuantizedLSTM
 from afterglow.ops.recurrent import GRU, LSTM, RNN, Activation, LSTMKeepingGates
-from afterglow.testing.cases.case import bf16, case, f16, f32, f64, i32
+from afterglow.testing.cases.case import bf16, case, f16, f32, f64, i8, i32
 
 _LENGTHS = {4: np.array([3, 1], np.int32)}
+_SCALES = np.linspace(0.002, 0.006, 16, dtype=np.float32)
 
 CASES = [
     case(RNN(), f32(3, 2, 5), f32(4, 5), f32(4, 4)),
@@ -42,6 +44,12 @@ CASES = [
     case(
         LSTMKeepingGates(reverse=True),
         *(f32(3, 2, 5), f32(16, 5), f32(16, 4), f32(16), None, f32(2, 4), f32(2, 4)),
+    ),
+    case(QuantizedLSTM(), f32(3, 2, 16), i8(16, 4), f32(16), given={2: _SCALES}),
+    case(
+        QuantizedLSTM(reverse=True, clip=0.8, recurrence_zero_point=-5),
+        *(f32(3, 2, 16), i8(16, 4), f32(16), i32(2), f32(2, 4), f32(2, 4)),
+        given={2: _SCALES, 3: np.array([3, 1], np.int32)},
     ),
     case(LSTMGradient(), f32(3, 2, 4), f32(3, 2, 16), f32(3, 2, 4), f32(16, 4)),
     case(

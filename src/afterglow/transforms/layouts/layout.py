@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.layouts.permutations import Perm, inverse, is_identity, keeps_order
 from afterglow.types.extent import is_ranged, smallest
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import dropwhile
 
 from afterglow.graph import Constant, Node, Op, Value
@@ -11,6 +11,7 @@ from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.quantization import DequantizeLinear
 from afterglow.ops.reduction import Reduction
 from afterglow.ops.search import ArgExtreme
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.layouts.layout import Layout
 from afterglow.transforms.layouts.permutations import Perm, swaps_last_two
 

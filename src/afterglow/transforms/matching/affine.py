@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from afterglow.graph import Constant, Node, Value
 from afterglow.ops.elementwise import Add, Div, Mul, Sub
 from afterglow.ops.normalization import BatchNorm
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.elementwise import Add, Div, Mul, Where, scalar
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Expand, Reshape, Tile, Transpose
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.matching.leading import leading_part
 from afterglow.transforms.matching.patterns import (
     LOOK_BACK,

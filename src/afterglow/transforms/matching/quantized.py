@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import ShiftRight
 from afterglow.ops.quantization import DequantizeLinear, QuantizeLinear
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import DType
 from afterglow.types.dtype import f32, i8, i16, u8
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
+
+from afterglow.support.lazy_dataclass import dataclass
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _RESERVED = ("min", "max", "inf", "nan", "true", "false", "none")

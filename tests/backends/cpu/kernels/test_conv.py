@@ -168,6 +168,27 @@ def test_winograd(
     bench.check(pieces=3, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(1, 14, 14, 24), (2, 13, 9, 16)], ids=str)
+@pytest.mark.parametrize("results", [32, 70])
+def test_places_of_winograd_are_units(
+    shape: tuple[int, ...], results: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def only(r: KernelRequest) -> list[Algorithm]:
+        plan = WinogradPlan.of(r.step, r.target, 4)
+        assert plan.shares_places
+        return [winograd_algorithm(r.step, plan)]
+
+    monkeypatch.setitem(ENTRIES, Conv, replace(ENTRIES[Conv], algorithms=only))
+    bench = Bench()
+    x, weight = bench.input(random(*shape)), bench.constant(random(results, 3, 3, shape[-1]))
+    bench.step(conv((3, 3), 1, 1), x, weight, bench.constant(random(results)), stored=True)
+    (whole,) = (result.copy() for result in bench.run(pieces=1))
+    for pieces in (2, 7, 50):
+        (cut,) = bench.run(pieces)
+        np.testing.assert_array_equal(whole, cut)
+    bench.check(atol=1e-4)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize(
@@ -225,8 +246,8 @@ def test_weights_that_vary_are_transformed_unless_results_are_to_be_exact() -> N
 
 def test_the_way_follows_from_the_shape() -> None:
     names = [
-        (conv((3, 3), 1, 1), (1, 14, 14, 64), (64, 3, 3, 64), "conv_3x3_winograd4"),
-        (conv((3, 3), 1, 1), (1, 7, 7, 128), (128, 3, 3, 128), "conv_3x3_winograd2"),
+        (conv((3, 3), 1, 1), (1, 14, 14, 64), (64, 3, 3, 64), "conv_3x3_winograd4_output"),
+        (conv((3, 3), 1, 1), (1, 7, 7, 128), (128, 3, 3, 128), "conv_3x3_winograd2_output"),
         (conv((3, 3), 2, 1), (1, 28, 28, 64), (64, 3, 3, 64), "conv_3x3_s2"),
         (conv((3, 3), 1, 1), (1, 28, 28, 3), (64, 3, 3, 3), "conv_3x3"),
         (conv((1, 1)), (1, 8, 8, 64), (64, 1, 1, 64), "conv_1x1"),

@@ -114,6 +114,24 @@ def test_pieces_have_equal_bits(columns: int) -> None:
     np.testing.assert_array_equal(whole, cut)
 
 
+@pytest.mark.parametrize("blocks", [1, 3, 5])
+def test_units_are_tiles_however_rows_are_cut_into_blocks(
+    blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, blocks)
+    bench = matmul((230, 24, 256))
+    (whole,) = (result.copy() for result in bench.run(pieces=1))
+    for pieces in (2, 7, 16, 100):
+        (cut,) = bench.run(pieces)
+        np.testing.assert_array_equal(whole, cut)
+
+
+def test_small_late_layers_have_units_for_many_threads() -> None:
+    for rows, depth, columns in ((49, 2048, 512), (196, 1024, 256), (128, 768, 768)):
+        problem = problem_of(matmul((rows, depth, columns), "x86-64-v4").steps[0])
+        assert plan_of(product_of(problem), Target.of("x86-64-v4")).units >= 16
+
+
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("columns", [128, 150])

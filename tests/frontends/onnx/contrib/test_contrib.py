@@ -230,23 +230,6 @@ def test_quantized_choice() -> None:
     check("QLinearWhere", condition, *x, *y, number(0.04), zero(110), tolerance=1, constants=fixed)
 
 
-def test_recurrent_layers_of_quantized_weights() -> None:
-    hidden, inputs = 5, 4
-    w, r = bytes_(1, inputs, 4 * hidden), bytes_(1, hidden, 4 * hidden)
-    scales = np.array([0.004], np.float32), np.array([0.003], np.float32)
-    zeros = np.array([120], np.uint8), np.array([128], np.uint8)
-    rest = (floats(1, 8 * hidden), None, None, None, None)
-    given = (floats(3, 2, inputs), w, r, *rest, scales[0], zeros[0], scales[1], zeros[1])
-    check(
-        "DynamicQuantizeLSTM",
-        *given,
-        outputs=3,
-        hidden_size=hidden,
-        constants=(1, 2, 3, 8, 9, 10, 11),
-        tolerance=0.03,
-    )
-
-
 def test_quantized_embeddings() -> None:
     tables = bytes_(20, 8), bytes_(6, 8), bytes_(2, 8), bytes_(8), bytes_(8)
     scales, zeros = (number(0.02),) * 5, (zero(120),) * 5

@@ -12,6 +12,7 @@ from onnx import parser
 from onnxruntime import InferenceSession
 
 import afterglow
+from afterglow.driver import bodies
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.graph import Module
 from afterglow.ops.control import Loop
@@ -206,16 +207,78 @@ def test_exact_shapes_grow_too() -> None:
 
 
 def test_what_is_in_the_way_of_a_loop_is_said() -> None:
-    unlimited, read = greedy_decoder(), greedy_decoder()
+    unlimited = greedy_decoder()
     unlimited.graph.node[-1].input[0] = ""
-    read.graph.output.append(info("all_keys", (1, HEADS, "length", WIDTH // HEADS)))
     assert stops_of(unlimited) == {
         "Loop (decode)": "values that it carries grow, and nothing bounds how often it runs"
     }
-    assert stops_of(read) == {
-        "Loop (decode)": "a value that it carries grows, is read behind it, and only data tell how "
-        "long it is then"
+
+
+@pytest.fixture
+def no_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is driven by the host."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the host drives a body")
+
+    monkeypatch.setattr(bodies.Bodies, "run", fail)
+
+
+def check_tokens(proto: onnx.ModelProto, feeds: Sequence[dict[str, np.ndarray]]) -> set[int]:
+    """The lengths of the first output, which all agree with ONNX Runtime's."""
+    session = InferenceSession(proto.SerializeToString())
+    compiled = afterglow.compile(proto, cache=False)
+    lengths = set()
+    for feed in feeds:
+        for got, wanted in zip(compiled.run(None, feed), session.run(None, feed), strict=True):
+            assert got.shape == wanted.shape
+            np.testing.assert_allclose(got, wanted, atol=1e-4)
+        lengths.add(wanted.shape[-1])
+    return lengths
+
+
+def test_values_that_grew_until_a_condition_are_read_behind_the_loop(no_bodies: None) -> None:
+    proto = greedy_decoder()
+    proto.graph.output.append(info("all_keys", (1, HEADS, "length", WIDTH // HEADS)))
+    check_tokens(proto, [{"prompt": prompt} for prompt in prompts(LENGTHS)])
+
+
+UNTIL = """
+    main (int64[1, s] begin, int64 last) => (int64[1, n] tokens)
+        <float[7, 7] table = {TABLE}, int64 none = {0}, bool true = {1}, bool false = {0}> {
+        tokens, steps = Loop (, true, begin, none) <body = body
+            (int64 i, bool on, int64[1, a] so_far, int64 step)
+            => (bool goes_on, int64[1, b] longer, int64 next) <int64 one = {1}, int64 most = {9}> {
+            axes = Constant <value = int64[1] {1}> ()
+            x = Gather (table, so_far)
+            sums = ReduceSum <keepdims = 0> (x, axes)
+            token = ArgMax <axis = 1, keepdims = 1> (sums)
+            same = Identity (so_far)
+            longer = Concat <axis = AXIS> (same, token)
+            next = Add (step, one)
+            is_last = Equal (token, last)
+            goes_on = If (is_last) <then_branch = yes () => (bool ends) { ends = Identity (false) },
+                else_branch = no () => (bool more) { more = LESS }>
+        }>
     }
+"""
+"""As a script with a while loop is exported: no limit, and a condition in an If."""
+
+
+@pytest.mark.parametrize("axis", ["1", "-1"])
+@pytest.mark.parametrize("less", ["Less (next, most)", "GreaterOrEqual (most, next)"])
+def test_a_condition_bounds_how_long_values_become(no_bodies: None, axis: str, less: str) -> None:
+    numbers = np.random.default_rng(4).standard_normal(49)
+    table = ", ".join(f"{number:.3f}" for number in numbers)
+    text = UNTIL.replace("TABLE", table).replace("AXIS", axis).replace("LESS", less)
+    feeds = [
+        {"begin": np.arange(start, start + 3)[None] % 7, "last": np.array(last)}
+        for start in range(7)
+        for last in (*range(7), 100)
+    ]
+    lengths = check_tokens(parser.parse_model(HEADER + text), feeds)
+    assert {4, 12 + (less[0] == "G")} <= lengths
+    assert len(lengths) > 2
 
 
 REPEATED = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from afterglow.backends.cpu.target import Target
 from afterglow.instr import Instr, OpInstr, Program, Stack, interface_of
 from afterglow.runtime.native.convention import ALIGNMENT, alarm_bytes
 from afterglow.support.errors import UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 _FUNCTIONS = ("run", "run_team", "self_check", "step_name")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ from afterglow.backends.cpu.codegen.kernel_cache import caching_compiler
 from afterglow.backends.cpu.target import Target
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.text_metadata import TEXT, TextMetadata
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.names import NameScope
 from afterglow.types import Array
 

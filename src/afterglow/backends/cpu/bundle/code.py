@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.capabilities import BundleExtent
 from afterglow.backends.cpu.target import Target
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.program import CheckedIndex
 from afterglow.runtime.text_metadata import TextMetadata
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, Interface
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.bundle.code import ArenaLayout
 from afterglow.backends.cpu.bundle.weights import Weights
@@ -29,6 +28,7 @@ from afterglow.runtime.native.convention import (
     FIRST_OTHER,
 )
 from afterglow.runtime.native.status import Status
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import boolean, i32, i64, u8
 from afterglow.types.extent import Dim
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from afterglow.backends.cpu.bundle.frames import ASK, StackBound, measure_frames
 from afterglow.backends.cpu.llvm.compile import Compilation
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ here for NumPy, and for the machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -27,6 +26,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.status import Status
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, Interface, Port, TensorType
 from afterglow.types.dtype import DType, boolean, f32, f64, i32, i64, u8, u32
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from afterglow.support.lazy_dataclass import dataclass
 
 _ALLOCATE, _NO_BITS, _SYMBOL_TABLE = 2, 8, 2
 _WIDE = ("<16xHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ")

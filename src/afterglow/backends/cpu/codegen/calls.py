@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, groupby
 
 from afterglow.backends.cpu.llvm.emitter import (
@@ -34,6 +34,7 @@ from afterglow.runtime.native.convention import (
     MOST_SHARES,
 )
 from afterglow.runtime.native.program import WORK_TO_SHARE
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import boolean, i64, u8
 from afterglow.types.extent import Dim, RangedExtent, is_ranged, largest, smallest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.cpu.codegen.calls import Guard, Place
 from afterglow.backends.cpu.codegen.constants import Constants
@@ -16,6 +16,7 @@ from afterglow.runtime.native.convention import (
     EXTENTS,
     FIRST_OTHER,
 )
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

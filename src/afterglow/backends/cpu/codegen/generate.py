@@ -7,7 +7,7 @@ bases tells.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from afterglow.backends.cpu.codegen.calls import (
@@ -62,6 +62,7 @@ from afterglow.runtime.native.convention import (
 )
 from afterglow.runtime.native.program import CheckedIndex
 from afterglow.support.errors import CompileError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import string, u8
 
 Alarms: TypeAlias = Mapping[int | None, int]

@@ -7,7 +7,6 @@ does the whole loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.codegen.calls import Call, know_dims, scratch_of, write_calls
 from afterglow.backends.cpu.llvm.emitter import (
@@ -26,6 +25,7 @@ from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Program
 from afterglow.ops.control import Loop, Scan
 from afterglow.runtime.native.convention import ALIGNMENT, FIRST_OTHER, INTERRUPT, SIGNAL_BYTES
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import boolean, i64, u8
 from afterglow.types.extent import dims_of, largest
 

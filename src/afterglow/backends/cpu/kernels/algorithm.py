@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds
 from afterglow.backends.policy import Policy
 from afterglow.instr import KernelPlan
 from afterglow.instr.kernel_plan import Setting
+from afterglow.support.lazy_dataclass import dataclass
 
 Writer = Callable[[Kernel], None]
 

@@ -371,6 +371,7 @@ class _Side:
             self.plan.sums,
             row_step=self.plan.strides[-1],
             initial=sums,
+            one_chain=True,
         )
 
     def put(self, number: Value, vectors: list[Value]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +29,7 @@ from afterglow.backends.cpu.micro.tile import (
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.convolution import ConvTranspose
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
@@ -40,6 +40,8 @@ MOST_ROWS = 8
 """Rows of a tile along the depth: enough to hide the latency of additions."""
 FEW_RESULTS = 4
 """Vectors run along the depth if a vector has at least this many times as many lanes as results."""
+TERMS_OF_TAP = 32
+"""Channels from which on the products of each tap are a block of their own."""
 WANTED_UNITS = 16
 """Units that work is cut into, if there is enough of it."""
 
@@ -251,6 +253,8 @@ class ConvTransposePlan:
         """Taps whose products are summed up before they join the total of all."""
         if not self.sums.is_float:
             return self.most_taps
+        if self.inner >= TERMS_OF_TAP:
+            return 1
         return block_size(
             self.most_taps, terms=self.inner / (self._lanes if self.along_depth else 1)
         )

@@ -7,7 +7,6 @@ channels of a group are joined, and what comes out is written down for each chan
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -31,6 +30,7 @@ from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.ops.normalization import GroupNorm
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 from afterglow.types.extent import largest
 

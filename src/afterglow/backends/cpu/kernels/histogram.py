@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.table import DIRECT, algorithms
@@ -31,6 +30,7 @@ from afterglow.backends.cpu.micro.fusion import SourceRow
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.ops.histogram import Histogram
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32, i32
 from afterglow.types.extent import is_ranged, largest
 

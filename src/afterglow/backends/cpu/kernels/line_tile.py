@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from afterglow.backends.broadcast import Strides
 from afterglow.backends.cpu.micro.kernel import KernelNeeds, KernelRequest, Storage
@@ -12,6 +12,7 @@ from afterglow.backends.cpu.micro.lanes import fitting_lanes, full_lanes
 from afterglow.backends.cpu.micro.layout import LineLayout
 from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.instr import Buffer
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged
 
 _HEIGHT = 4

@@ -5,8 +5,6 @@ The squares of a line are kept between zeros, so that its ends are like its midd
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, fma, sqrt
 from afterglow.backends.cpu.llvm.math import pow
@@ -22,6 +20,7 @@ from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelReque
 from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine, each_line
 from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.ops.normalization import LRN
+from afterglow.support.lazy_dataclass import dataclass
 
 MOST_UNROLLED = 64
 """Neighbours that are added one by one in the code; more are a loop."""

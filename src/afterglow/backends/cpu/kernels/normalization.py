@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import add
 
 from afterglow.backends.broadcast import Strides, strides_within
@@ -38,6 +37,7 @@ from afterglow.backends.cpu.micro.staged import (
     write_staged,
 )
 from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
+from afterglow.support.lazy_dataclass import dataclass
 
 SIDE = 2
 """Vectors of lines side by side."""

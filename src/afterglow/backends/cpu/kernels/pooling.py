@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 
 import numpy as np
@@ -42,6 +42,7 @@ from afterglow.backends.cpu.micro.sliding import (
 )
 from afterglow.instr import Buffer, OpInstr, row_major
 from afterglow.ops.pooling import AvgPool, LpPool, MaxPool, Pool
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, i8, i32, u8
 from afterglow.types.extent import is_ranged, largest
 

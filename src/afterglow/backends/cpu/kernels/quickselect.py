@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
@@ -17,6 +16,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     select,
 )
 from afterglow.ops.search import SORTED_AT_ONCE, most_partitions
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged
 
 

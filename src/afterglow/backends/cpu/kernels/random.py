@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -23,6 +21,7 @@ from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.instr import OpInstr
 from afterglow.ops.random import WORD, RandomUniform, philox
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32, i32, u64
 from afterglow.types.extent import is_ranged
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import (
@@ -35,6 +35,7 @@ from afterglow.backends.cpu.micro.sliding import (
 from afterglow.ops.image import Interpolation
 from afterglow.ops.regions import MARGIN, MaxRoiPool, RegionMode, RoiAlign, most_inside
 from afterglow.ops.sampling import Axis, Border
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 
 MOST_VECTORS = 4

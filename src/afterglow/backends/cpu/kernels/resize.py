@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.backends.cpu.micro.sliding import Channels, each_row, load
 from afterglow.instr import OpInstr
 from afterglow.ops.image import WEIGHT_BITS, WEIGHT_ONE, Coordinates, Interpolation, Resize
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import DType, f32, f64, i8, i32, i64, u8
 from afterglow.types.extent import is_ranged, largest

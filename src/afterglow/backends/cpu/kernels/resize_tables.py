@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
@@ -25,6 +24,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     select,
 )
 from afterglow.ops.image import WEIGHT_ONE, Coordinates, Interpolation, Resize, Rounding
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32, f64, i64
 
 ROUNDING: dict[Rounding, Callable[[Value], Value]] = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import Strides, merge_alike
 from afterglow.backends.cpu.kernels.table import kernel
@@ -28,6 +27,7 @@ from afterglow.instr import Buffer, OpInstr
 from afterglow.instr.buffer import row_major
 from afterglow.ops.indexing import ScatterND, ScatterReduction
 from afterglow.ops.scatter import ScatterElements
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, boolean, f32
 from afterglow.types.extent import largest
 

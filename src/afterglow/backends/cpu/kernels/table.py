@@ -6,7 +6,6 @@ What stands here is what the backend keeps whole; everything else is lowered.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm, Writer
 from afterglow.backends.cpu.llvm.types import spell
@@ -15,6 +14,7 @@ from afterglow.backends.cpu.micro.kernel import KernelNeeds, KernelRequest
 from afterglow.backends.job import Job
 from afterglow.graph import Op
 from afterglow.instr import OpInstr
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged, undecided
 
 DIRECT = "direct"

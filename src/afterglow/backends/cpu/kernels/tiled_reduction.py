@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.line_tile import LineTile, TransposedOperand
 from afterglow.backends.cpu.llvm.emitter import (
@@ -27,6 +26,7 @@ from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.reduction_line import ROWS_AT_ONCE
 from afterglow.backends.cpu.micro.rows import Rows, split
 from afterglow.instr import Buffer
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

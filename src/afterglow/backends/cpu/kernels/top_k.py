@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import Strides, strides_within
 from afterglow.backends.cpu.kernels.quickselect import Before, Entries, Entry, part_best
@@ -42,6 +41,7 @@ from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.reduction_lines import arithmetic_type
 from afterglow.backends.cpu.micro.rows import Rows
 from afterglow.ops.search import TopK
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, i32, i64
 from afterglow.types.extent import largest, smaller_extent
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from afterglow.support.errors import CompileError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 WRITE, ALLOCATE, EXECUTE = 1, 2, 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from afterglow.backends.cpu.link.relocate import LinkTarget, Relocation, machine
 from afterglow.runtime.native.convention import C_LIBRARY
 from afterglow.runtime.native.image import Image
 from afterglow.support.errors import CompileError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.names import NameScope
 from afterglow.types import Array
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 
 from afterglow.backends.cpu.link.elf import FUNCTION, LOCAL, WEAK, ObjectFile, Section
 from afterglow.support.errors import CompileError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 ABSENT = -1

@@ -7,12 +7,12 @@ as offsets in the image. The names are those of the ABIs of x86-64 and of Arm's 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from afterglow.support.errors import CompileError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 Writer: TypeAlias = Callable[[Array, Array, Array], None]

@@ -6,7 +6,6 @@ The steps before the anchor compute what is read, the steps after it work on wha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from afterglow.backends.broadcast import Strides, chain_strides, strides_within
@@ -22,6 +21,7 @@ from afterglow.backends.cpu.micro.reduction_lines import (
 )
 from afterglow.backends.cpu.micro.rows import Rows
 from afterglow.instr import Buffer
+from afterglow.support.lazy_dataclass import dataclass
 
 
 class RowReader(Protocol):

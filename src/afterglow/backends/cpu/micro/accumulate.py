@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from afterglow.backends.cpu.llvm.emitter import (
@@ -33,6 +33,7 @@ from afterglow.backends.cpu.micro.tile import (
     RegisterTile,
     multiply_add,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, u8
 from afterglow.types.extent import is_ranged, largest
 
@@ -342,6 +343,7 @@ def accumulate(
     initial: Sequence[Sequence[Value]] | None = None,
     ahead: Sequence[Ahead] = (),
     span: Span | None = None,
+    one_chain: bool = False,
 ) -> list[list[Value]]:
     """The products of rows with a panel, summed along the depth: a vector for each row and vector.
 
@@ -349,9 +351,10 @@ def accumulate(
     the other. `dtype` is that of the sums; `load` says how a panel is read if not as it lies.
     `initial` is for earlier terms of the same sums: anything that may be much larger than they, as
     a bias, is added afterwards, where it costs one rounding. With a span, only the terms from its
-    first place to its last are added, as one block of a longer sum.
+    first place to its last are added, as one block of a longer sum. With `one_chain` the terms of
+    every element are added in their order, however small the tile is.
     """
-    chains = _chains(tile, depth)
+    chains = 1 if one_chain else _chains(tile, depth)
 
     def fetch(place: Value, _: Factors) -> None:
         for memory in ahead:

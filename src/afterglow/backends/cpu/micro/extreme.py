@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.micro.access import Reader
 from afterglow.backends.cpu.micro.reduction_line import Position, ReductionLine
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, i32, i64
 from afterglow.types.extent import largest
 

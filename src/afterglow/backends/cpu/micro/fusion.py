@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from afterglow.backends.broadcast import Strides, chain_strides, strides_within
@@ -11,6 +10,7 @@ from afterglow.backends.cpu.llvm.emitter import Index, Value, convert, rounded_r
 from afterglow.backends.cpu.micro.rows import Row, Rows
 from afterglow.backends.cpu.pointwise import compute
 from afterglow.instr import Buffer, OpInstr, Region
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, f32
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from afterglow.backends.cpu.target import Target
 from afterglow.backends.job import Job
 from afterglow.instr import Buffer, OpInstr
 from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, IndexRange
 from afterglow.types.dtype import DType, i64, u8
 from afterglow.types.extent import Dim, is_ranged, largest

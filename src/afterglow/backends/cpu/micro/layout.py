@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import Strides, merge_alike
 from afterglow.backends.cpu.micro.cost import LANE_REDUCTION
 from afterglow.instr import Buffer
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import largest
 
 Placed = Mapping[Buffer, Strides]

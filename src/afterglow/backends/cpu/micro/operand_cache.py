@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, store_masked
 from afterglow.backends.cpu.micro.access import Reader
 from afterglow.backends.cpu.micro.kernel import KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.reduction_line import Position
 from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import largest
 
 CACHED = "cached"

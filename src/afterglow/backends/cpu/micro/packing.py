@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 

@@ -6,7 +6,7 @@ step along the depth.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ What a kernel does to a line is written once, whether vectors lie along it or ac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from afterglow.backends.cpu.llvm.emitter import (
@@ -27,6 +27,7 @@ from afterglow.backends.cpu.micro.access import Reader, Writer
 from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.reduction_lines import ReductionLines
 from afterglow.backends.cpu.micro.rows import split
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 from afterglow.types.extent import is_ranged, largest, smallest
 

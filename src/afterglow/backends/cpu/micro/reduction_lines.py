@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.micro.lanes import fitting_lanes, full_lanes
 from afterglow.backends.cpu.micro.layout import LineLayout
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, boolean, f32, i8, u8
 
 

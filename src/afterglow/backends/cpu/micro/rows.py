@@ -7,7 +7,6 @@ broadcast to the result lie at `offset(m) + n * column_stride`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import Strides
 from afterglow.backends.cpu.llvm.emitter import (
@@ -22,6 +21,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     scatter,
     store_masked,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged, largest
 
 

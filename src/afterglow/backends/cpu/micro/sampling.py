@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 
@@ -21,6 +20,7 @@ from afterglow.backends.cpu.micro.rows import Row
 from afterglow.backends.cpu.micro.sliding import load
 from afterglow.ops.image import Interpolation
 from afterglow.ops.sampling import INNER, OUTER, Axis, Border
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import pairwise, product
 
@@ -31,6 +31,7 @@ from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer
 from afterglow.ops.windows import Windows
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, f32, i8, u8
 from afterglow.types.extent import (
     UndecidedExtentError,

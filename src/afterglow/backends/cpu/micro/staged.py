@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.cpu.llvm.emitter import Value
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
@@ -16,6 +16,7 @@ from afterglow.backends.cpu.micro.operand_cache import cache_needs
 from afterglow.backends.cpu.micro.reduction_line import UNROLL, Position, ReductionLine, each_line
 from afterglow.backends.cpu.micro.reduction_lines import LineCut, ReductionLines
 from afterglow.backends.cpu.micro.rows import Rows
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged, largest
 
 Results = list[list[Value]]

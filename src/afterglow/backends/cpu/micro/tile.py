@@ -6,7 +6,7 @@ A tile is `rows` by `vectors` accumulators; `accumulate.py` computes it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
@@ -20,6 +20,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, f32, f64, i32, i64, u32, u64
 from afterglow.types.extent import is_ranged, larger_extent
 

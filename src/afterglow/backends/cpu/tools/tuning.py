@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 
 from afterglow.backends.capabilities import Choice, PlanProgram
@@ -22,6 +22,7 @@ from afterglow.instr import OpInstr, Program, Stack
 from afterglow.memory.cancellation import cancellation_sensitive
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.growth import full_states
+from afterglow.support.lazy_dataclass import dataclass
 
 MOST_TRIED = 4
 """Plans of a job that are tried: those with the least estimates."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.opencl.clc.narrow import decode, encode
 from afterglow.backends.opencl.clc.types import computed, literal, spell, spell_in_memory
 from afterglow.backends.opencl.clc.value import Value, index_of
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import DType, boolean, f16, i32
 

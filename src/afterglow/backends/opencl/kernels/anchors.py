@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.kernels.kernel import KernelSource
 from afterglow.backends.opencl.limits import Limits
 from afterglow.graph import Op
 from afterglow.instr import OpInstr
+from afterglow.support.lazy_dataclass import dataclass
 
 Write = Callable[[Job, Limits], KernelSource]
 Accepts = Callable[[OpInstr, Limits], bool]

@@ -8,7 +8,6 @@ score turns up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import strides_within
 from afterglow.backends.job import Job
@@ -24,6 +23,7 @@ from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import call, equal, larger, maximum, select
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.attention import Attention
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import boolean, f32
 
 REGISTERS = {16: 16}

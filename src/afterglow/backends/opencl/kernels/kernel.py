@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from afterglow.backends.opencl.clc.types import is_arithmetic, spell_in_memory
 from afterglow.backends.opencl.limits import Limits
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.quantization import Quantizing
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, IndexRange
 from afterglow.types.dtype import DType, i32, i64
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.kernels.kernel import Kernel
 from afterglow.backends.opencl.kernels.tile import Panel, Rows, Sums, Tile
 from afterglow.backends.opencl.limits import Limits
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 
 ITEMS_OF_UNIT = 8

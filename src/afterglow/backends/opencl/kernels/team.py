@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 from afterglow.backends.opencl.clc import Pointer, Value
 from afterglow.backends.opencl.kernels.kernel import GROUP, Kernel
 from afterglow.backends.opencl.kernels.lanes import Combine
+from afterglow.support.lazy_dataclass import dataclass
 
 LEAST_ELEMENTS = 64
 """Fewer elements of a result are not worth a work-group."""

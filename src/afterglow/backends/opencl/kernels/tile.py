@@ -7,7 +7,6 @@ read from panels: the weights of neighbouring columns one after the other, for e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from afterglow.backends.opencl.clc import Pointer, Value
 from afterglow.backends.opencl.kernels.around import write_result
 from afterglow.backends.opencl.kernels.kernel import Kernel
 from afterglow.backends.opencl.limits import Limits
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import merge_alike
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.kernels.kernel import Kernel
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.windows import Windows
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

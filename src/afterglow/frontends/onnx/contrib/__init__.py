@@ -6,6 +6,7 @@ from afterglow.frontends.onnx.contrib import (
     fused,
     packed_weights,
     quantized,
+    quantized_lstm,
     standard,
     text,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "fused",
     "packed_weights",
     "quantized",
+    "quantized_lstm",
     "standard",
     "text",
 ]

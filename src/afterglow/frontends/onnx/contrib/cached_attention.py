@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -35,6 +34,7 @@ from afterglow.ops.indexing import Iota
 from afterglow.ops.lengths import CheckLengths
 from afterglow.ops.movement import Concat, Expand, Pad, Reshape, slice_axis
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import dtype as d
 from afterglow.types.extent import larger_extent
 

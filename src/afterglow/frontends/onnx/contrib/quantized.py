@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.common.layout import to_channels_first, to_channels_last
 from afterglow.frontends.common.linear import multiply
 from afterglow.frontends.common.quantization import dequantize, quantize
@@ -16,18 +15,16 @@ from afterglow.frontends.onnx.importers.quantization import (
     quantize_linear,
     rescale,
 )
-from afterglow.frontends.onnx.importers.recurrent import lstm
 from afterglow.frontends.onnx.importers.windows import read_windows
 from afterglow.frontends.onnx.registry import Results, onnx_op
 from afterglow.graph import Op, Value
 from afterglow.ops.activation import LeakyRelu, Sigmoid
-from afterglow.ops.elementwise import Add, Mul, Sub, Where, scalar
+from afterglow.ops.elementwise import Add, Mul, Where, scalar
 from afterglow.ops.linear import MatMul
-from afterglow.ops.movement import Concat, Reshape, Transpose
+from afterglow.ops.movement import Concat
 from afterglow.ops.pooling import AvgPool
 from afterglow.ops.reduction import ReduceMean
 from afterglow.ops.softmax import Softmax
-from afterglow.support.errors import ModelError
 from afterglow.types import DType
 
 onnx_op("QuantizeLinear", domain=MICROSOFT)(quantize_linear)
@@ -146,27 +143,6 @@ def qlinear_conv_any_layout(n: NodeContext) -> Results:
 def qlinear_where(n: NodeContext) -> Value:
     """Inputs: a condition; x and y with scale and zero point each; those of the result."""
     return _stored(n, n.emit(Where(), n[0], _real(n, 1), _real(n, 4)), 7, n[1].type.dtype)
-
-
-@onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT)
-def dynamic_quantize_lstm(n: NodeContext) -> Results:
-    """Weights are dequantized; unlike in ONNX Runtime, activations are not quantized."""
-    w, r = (_gates_first(n, i, 8 + 2 * (i - 1)) for i in (1, 2))
-    return lstm(n.with_operands(n[0], w, r, *n.operands[3:8]))
-
-
-def _gates_first(n: NodeContext, index: int, first: int) -> Value:
-    """Weights [directions, inputs, gates] as real numbers [directions, gates, inputs]."""
-    weight, scale, zero = n[index], n[first], n.get(first + 1)
-    directions, _, gates = n.extents(weight, 3)
-    if scale.type.size not in (directions, directions * gates):
-        raise ModelError(f"scales {scale.type} do not fit the weights {weight.type}")
-    shape = (directions, 1, scale.type.size // max(1, directions))
-    wide = as_dtype(n, weight, scale.type.dtype)
-    if zero is not None:
-        wide = n.emit(Sub(), wide, n.emit(Reshape(shape), as_dtype(n, zero, scale.type.dtype)))
-    real = n.emit(Mul(), wide, n.emit(Reshape(shape), scale))
-    return n.emit(Transpose((0, 2, 1)), real)
 
 
 @onnx_op("QEmbedLayerNormalization", domain=MICROSOFT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -20,6 +19,7 @@ from afterglow.ops.functions import Tanh
 from afterglow.ops.indexing import Gather, Iota
 from afterglow.ops.movement import Concat, Pad, Reshape, Transpose, slice_axis
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import dtype as d
 
 HEADS_FIRST = (0, 2, 1, 3)

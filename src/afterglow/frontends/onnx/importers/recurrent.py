@@ -33,7 +33,7 @@ ACTIVATIONS: dict[str, tuple[Activation, float | None, float | None]] = {
 @onnx_op("RNN")
 def rnn(n: NodeContext) -> Sequence[Value]:
     """One gate."""
-    layer = _Layer(n, ("tanh",))
+    layer = Layer(n, ("tanh",))
     return layer.results(
         (RNN(**layer.attributes(i)), (layer.bias(i), n.get(4), layer.state(5, i)))
         for i in layer.directions
@@ -43,7 +43,7 @@ def rnn(n: NodeContext) -> Sequence[Value]:
 @onnx_op("GRU")
 def gru(n: NodeContext) -> Sequence[Value]:
     """Gates z, r and h; with `linear_before_reset` the second bias of h stays apart."""
-    layer = _Layer(n, ("sigmoid", "tanh"))
+    layer = Layer(n, ("sigmoid", "tanh"))
     linear = bool(n.integer("linear_before_reset", 0))
     return layer.results(
         (
@@ -61,7 +61,7 @@ def gru(n: NodeContext) -> Sequence[Value]:
 @onnx_op("LSTM")
 def lstm(n: NodeContext) -> Sequence[Value]:
     """Gates i, o, f and c."""
-    layer = _Layer(n, ("sigmoid", "tanh", "tanh"))
+    layer = Layer(n, LSTM_ACTIVATIONS)
     coupled = bool(n.integer("input_forget", 0))
     return layer.results(
         (
@@ -78,11 +78,14 @@ def lstm(n: NodeContext) -> Sequence[Value]:
     )
 
 
-class _Layer:
+LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
+"""Those of an LSTM, if none are given."""
+
+
+class Layer:
     """One node, taken apart by direction."""
 
     def __init__(self, n: NodeContext, defaults: tuple[str, ...]) -> None:
-        n.check_alike(0, 1, 2)
         self.n = n
         self.batch_first = bool(n.integer("layout", 0))
         direction = n.text("direction", "forward").lower()
@@ -154,11 +157,15 @@ class _Layer:
     ) -> tuple[Value, ...]:
         """Run each direction and put the outputs side by side."""
         n = self.n
+        n.check_alike(0, 1, 2)
         x = n.emit(Transpose(SWAP_BATCH_AND_FIRST), n[0]) if self.batch_first else n[0]
-        runs = [
+        return self.joined(
             n.emit_all(op, x, self.part(n[1], i), self.part(n[2], i), *others)
             for i, (op, others) in enumerate(parts)
-        ]
+        )
+
+    def joined(self, runs: Iterable[tuple[Value, ...]]) -> tuple[Value, ...]:
+        """Put the outputs of all directions side by side."""
         y, *states = zip(*runs, strict=True)
         return self._stacked(y, 1, (2, 0, 1, 3)), *(
             self._stacked(state, 0, SWAP_BATCH_AND_FIRST) for state in states

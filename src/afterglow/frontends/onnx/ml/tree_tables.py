@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from afterglow.frontends.definition.context import NodeContext
 from afterglow.ops.trees import NodeKind
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 _TESTS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -28,6 +27,7 @@ from afterglow.ops.elementwise import Add, Less
 from afterglow.ops.movement import Concat
 from afterglow.ops.trees import Aggregate, TreeEnsemble
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import f32, i64
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.frontends.common.movement import reshaped
 from afterglow.frontends.tflite.importers.activation import FUSED, activated
@@ -20,6 +19,7 @@ from afterglow.ops.normalization import LayerNorm
 from afterglow.ops.recurrent import LSTM
 from afterglow.ops.reduction import ReduceSum
 from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 
 _SWAPPED = (1, 0, 2)
 _LEAST_VARIANCE = 1e-8

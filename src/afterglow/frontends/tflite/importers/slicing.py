@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from afterglow.frontends.common.bounds import slice_bounds
 from afterglow.frontends.common.conversion import as_dtype
@@ -16,6 +15,7 @@ from afterglow.ops.indexing import Iota, ScatterND
 from afterglow.ops.movement import Concat, Expand, Slice
 from afterglow.ops.overwrite import Overwrite
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import i64
 
 _BEYOND = 2**62

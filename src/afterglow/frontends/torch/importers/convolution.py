@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.common.layout import to_channels_first, to_channels_last
 from afterglow.frontends.torch.node import TorchNode
@@ -12,6 +10,7 @@ from afterglow.graph import Value
 from afterglow.ops.convolution import Conv, ConvTranspose
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

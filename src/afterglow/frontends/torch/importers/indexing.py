@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from afterglow.ops.indexing import Gather, GatherElements, GatherND, ScatterND, 
 from afterglow.ops.reduction import CumSum
 from afterglow.ops.rules import broadcast_shape
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import boolean, i32, i64, u8
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.frontends.torch.importers.projected import projected_lstm
 from afterglow.frontends.torch.node import TorchNode
@@ -13,6 +12,7 @@ from afterglow.ops.elementwise import Add
 from afterglow.ops.movement import Concat, Reshape, Transpose, slice_axis
 from afterglow.ops.recurrent import GRU, LSTM, RNN, Activation
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 
 _SWAP = (1, 0, 2)
 _LSTM_GATES = (0, 3, 1, 2)

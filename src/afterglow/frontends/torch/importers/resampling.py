@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.frontends.common.images import affine_grid_of, image_of_columns, resample, scale_of
 from afterglow.frontends.common.layout import to_channels_first, to_channels_last
@@ -17,6 +16,7 @@ from afterglow.ops.movement import Concat, Pad, Reshape, Slice
 from afterglow.ops.sampling import Border
 from afterglow.ops.windows import Windows
 from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+
+from afterglow.support.lazy_dataclass import dataclass
 
 Feed = Mapping[str, Any]
 """An array for each input, by name."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.bundle.code import EntryCode
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.names import NameScope
 from afterglow.types import FillLevel, Port, TensorType
 from afterglow.types.dtype import DType, Kind, f32, f64

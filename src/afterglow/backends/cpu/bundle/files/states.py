@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.backends.cpu.bundle.files.template import Text
+from afterglow.support.lazy_dataclass import dataclass
 
 _STATE = Text("""
 /* The state that entries share, as one block of memory that is aligned like the arena.@filled */

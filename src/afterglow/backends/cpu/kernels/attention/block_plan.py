@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isqrt
 
 from afterglow.backends.cpu.kernels.attention.problem import AttentionProblem, lanes_of
 from afterglow.backends.cpu.micro.kernel import Storage
 from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 from afterglow.types.extent import is_ranged, larger_extent, largest
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, first_lanes
 from afterglow.backends.cpu.micro.accumulate import LoadVector
 from afterglow.backends.cpu.micro.rows import Row
 from afterglow.backends.cpu.micro.tile import RegisterTile
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

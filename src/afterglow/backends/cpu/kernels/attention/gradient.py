@@ -6,8 +6,6 @@ what flows back to the scores. Sums for keys and values go on from block to bloc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.attention.block_scores import (
     BlockScores,
     pieces_of,
@@ -26,6 +24,7 @@ from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, fma, larger, smaller
 from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.kernel import Phase
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.attention.block_plan import (
     LOW_TILE,
     VECTORS,
@@ -14,6 +12,7 @@ from afterglow.backends.cpu.kernels.attention.problem import Heads
 from afterglow.backends.cpu.micro.cost import work_of
 from afterglow.backends.cpu.micro.kernel import Storage
 from afterglow.backends.cpu.micro.tile import RegisterTile, most_rows
+from afterglow.support.lazy_dataclass import dataclass
 
 MOST_KEYS = 128
 """Keys of a block at most, unless a tile has more."""

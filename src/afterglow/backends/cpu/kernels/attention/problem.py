@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import strides_within
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
@@ -15,6 +14,7 @@ from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.attention_scores import WeighsKeys
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, boolean
 from afterglow.types.extent import is_ranged, undecided
 

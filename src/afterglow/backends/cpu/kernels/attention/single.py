@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.attention.columns import lane_mask, panels_of
 from afterglow.backends.cpu.kernels.attention.masking import RowMask
 from afterglow.backends.cpu.kernels.attention.problem import (
@@ -32,6 +30,7 @@ from afterglow.backends.cpu.micro.kernel import Phase, Storage
 from afterglow.backends.cpu.micro.rows import Row
 from afterglow.backends.cpu.micro.tile import RegisterTile, sum_type
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import larger_extent, largest, smallest
 
 MOST_VECTORS = 8

@@ -5,8 +5,6 @@ A ranged number of queries may need several: then the code chooses when it runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.attention.block_plan import VECTORS, BlockPlan
 from afterglow.backends.cpu.kernels.attention.blocks import Blocks
@@ -16,6 +14,7 @@ from afterglow.backends.cpu.llvm.emitter import Pointer
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged, largest, smallest
 
 

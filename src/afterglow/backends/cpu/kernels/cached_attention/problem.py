@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 
 from afterglow.backends.cpu.llvm.emitter import (
@@ -23,6 +22,7 @@ from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.cached_attention import CachedAttention
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 
 LOG2_E = 1.4426950408889634

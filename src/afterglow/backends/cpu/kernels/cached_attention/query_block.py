@@ -7,8 +7,6 @@ across lanes. Rows go over positions block by block, and sums are scaled when a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.attention.columns import load_vectors, store_vectors
 from afterglow.backends.cpu.kernels.attention.weights import LOWEST, finite_peak, power_down
 from afterglow.backends.cpu.kernels.cached_attention.problem import (
@@ -34,6 +32,7 @@ from afterglow.backends.cpu.micro.lanes import fitting_lanes, full_lanes
 from afterglow.backends.cpu.micro.rows import Row
 from afterglow.backends.cpu.micro.tile import RegisterTile
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import i32
 
 VECTORS = 2

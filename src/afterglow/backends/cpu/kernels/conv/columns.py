@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value, constant_vector
 from afterglow.backends.cpu.micro.fusion import Sink
 from afterglow.backends.cpu.micro.panels import Panels
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import boolean
 
 

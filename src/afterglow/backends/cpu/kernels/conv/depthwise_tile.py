@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.conv.depthwise_plan import Depthwise
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, convert, fma, gather
 from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.rows import Row
 from afterglow.backends.cpu.micro.sliding import WIDEST_KERNEL, WindowRun, fold_taps, load
+from afterglow.support.lazy_dataclass import dataclass
 
 
 class Operands:

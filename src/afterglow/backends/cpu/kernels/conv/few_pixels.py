@@ -8,7 +8,6 @@ which see the same taps. Only these are multiplied.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -35,6 +34,7 @@ from afterglow.backends.cpu.micro.sliding import WindowAxis
 from afterglow.backends.cpu.micro.tile import each_tile, most_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 from afterglow.types.extent import is_ranged
 

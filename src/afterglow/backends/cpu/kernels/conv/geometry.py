@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import Strides
 from afterglow.backends.cpu.micro.rows import Axes, pixel_axes
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.convolution import Conv
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.storage_format import storage_type
 from afterglow.backends.cpu.micro.tile import RegisterTile, sum_type
 from afterglow.instr import Buffer, OpInstr, Region
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import add
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -23,6 +23,7 @@ from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest, Phase
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import sum_type, tiles_of_block
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import largest
 
 

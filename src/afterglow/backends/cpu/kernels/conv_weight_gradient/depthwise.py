@@ -7,7 +7,6 @@ each tap is asked whether it sees some of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 
@@ -30,6 +29,7 @@ from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Stor
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Row, split
 from afterglow.backends.cpu.micro.tile import multiply_add
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import largest
 
 MOST_VECTORS = 4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.columns import Columns
 from afterglow.backends.cpu.kernels.conv.padding import copy_run
@@ -25,6 +24,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.rows import Axes, Row, split
 from afterglow.backends.cpu.micro.sliding import WindowAxis
+from afterglow.support.lazy_dataclass import dataclass
 
 Span = tuple[Value, Value]
 """The first of some windows along an axis, and the one after the last."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
@@ -31,6 +30,7 @@ from afterglow.backends.cpu.micro.kernel import Kernel, Phase
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import tiles_of_block, within_run
+from afterglow.support.lazy_dataclass import dataclass
 
 FEW_PRODUCTS = 16
 """Multiplications of a step up to which a turn of the loop has several steps."""

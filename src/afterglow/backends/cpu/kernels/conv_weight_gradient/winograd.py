@@ -8,7 +8,6 @@ weights makes gradients of the products of all places.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, partial
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -37,6 +36,7 @@ from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import tiles_of_block, within_run
 from afterglow.instr import OpInstr
 from afterglow.ops.convolution import ConvWeightGradient
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import bf16, f16, f32
 from afterglow.types.extent import is_ranged
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.matmul.output import GemmOutput, goes_through_memory
@@ -50,6 +50,7 @@ from afterglow.backends.cpu.micro.tile import (
     tiles_of_block,
     within_run,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged, largest, smallest
 
 ROW_GAP = 16

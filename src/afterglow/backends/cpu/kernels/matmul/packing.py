@@ -6,8 +6,6 @@ the kernel runs, a panel at a time; there the last is filled with whatever is at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.matmul.pieces import pieces_of
 from afterglow.backends.cpu.kernels.matmul.problem import Matrix
 from afterglow.backends.cpu.llvm.emitter import (
@@ -25,6 +23,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.packing import Pack, Packing, fill_panels
 from afterglow.backends.cpu.micro.storage_format import has_plain_order, to_storage
 from afterglow.backends.cpu.micro.tile import RegisterTile
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import DType
 from afterglow.types.extent import is_ranged, largest

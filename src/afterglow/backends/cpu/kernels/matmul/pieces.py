@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.llvm.emitter import Emitter, Value, first_lanes
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

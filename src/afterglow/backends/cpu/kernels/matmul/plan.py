@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 
 from afterglow.backends.cpu.kernels.matmul.problem import GemmProblem
@@ -13,6 +12,7 @@ from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.storage_format import storage_type
 from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, most_rows, sum_type
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.broadcast import strides_within
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.linear import MatMul
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 from afterglow.types.extent import largest
 

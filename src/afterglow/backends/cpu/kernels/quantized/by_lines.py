@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import strides_within
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -34,6 +33,7 @@ from afterglow.backends.cpu.micro.rows import Axes, split
 from afterglow.backends.cpu.micro.tile import TileRun, split_rows
 from afterglow.instr import OpInstr
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import i16, i32
 from afterglow.types.extent import is_ranged
 

@@ -6,7 +6,6 @@ A line is a row of pixels with all their channels, or some rows of a matrix.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.quantized.copying import Copying
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD
@@ -16,6 +15,7 @@ from afterglow.backends.cpu.micro.kernel import Phase, Storage
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.instr import OpInstr, row_major
 from afterglow.ops.quantized import QuantizedConv
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 
 NAME = "lines"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.quantized.dots import Dots
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value
 from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, even_unroll
 from afterglow.backends.cpu.micro.rows import Axes
+from afterglow.support.lazy_dataclass import dataclass
 
 MOST_PRODUCTS = 64
 """Multiplications in one turn of the innermost loop."""

@@ -8,7 +8,6 @@ columns. The others follow, with weights of 16 bits that are multiplied by widen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.accumulate import Factors
 from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.panels import Panels
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import i8, i16, i32, u8
 from afterglow.types.extent import is_ranged

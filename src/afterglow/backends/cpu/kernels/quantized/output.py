@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.quantized.copying import zero_point_in
 from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
 from afterglow.backends.cpu.llvm.emitter import (
@@ -19,6 +17,7 @@ from afterglow.backends.cpu.micro.fusion import SinkRow
 from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.rows import Row
 from afterglow.instr import Buffer, OpInstr
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32, i32
 
 MOST_LINES = 32

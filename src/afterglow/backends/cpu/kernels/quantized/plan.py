@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from afterglow.backends.cpu.kernels.quantized.dots import Dots, dots_of, lists_lines
@@ -15,6 +15,7 @@ from afterglow.backends.cpu.micro.cost import BYTE_RESULT_VECTOR, BYTE_UNIT
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, split_rows
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 
 MOST_VECTORS = 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.broadcast import Strides, strides_within
 from afterglow.backends.cpu.kernels.quantized.dots import QUAD, read_type
@@ -13,6 +13,7 @@ from afterglow.instr import Buffer, OpInstr, Region, row_major
 from afterglow.ops.convolution import Convolution
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, u8
 
 

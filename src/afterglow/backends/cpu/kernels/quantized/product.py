@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import TileRun, each_height, ranged_tile, tiles_of_block
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import i32
 from afterglow.types.extent import is_ranged, largest
 

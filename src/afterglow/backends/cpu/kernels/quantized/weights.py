@@ -8,7 +8,7 @@ column: sums begin with it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from afterglow.backends.cpu.micro.kernel import Kernel, Phase, Storage
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import DType, i8, i32
 

@@ -7,13 +7,16 @@ time, and what the gates make of it, in registers.
 
 from __future__ import annotations
 
+from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.recurrent import backward  # noqa: F401
 from afterglow.backends.cpu.kernels.recurrent.problem import problem_of
 from afterglow.backends.cpu.kernels.recurrent.projection import projection_needs, write_projection
 from afterglow.backends.cpu.kernels.recurrent.steps import steps_needs, write_steps
-from afterglow.backends.cpu.kernels.table import kernel
+from afterglow.backends.cpu.kernels.table import DIRECT, algorithms, kernel
+from afterglow.backends.cpu.micro.cost import plain_cost
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest
-from afterglow.instr import OpInstr
+from afterglow.instr import OpInstr, Region
+from afterglow.ops.quantized_lstm import QuantizedLSTM
 from afterglow.ops.recurrent import GRU, LSTM, RNN, LSTMKeepingGates
 
 
@@ -38,3 +41,11 @@ def write_recurrent(k: Kernel) -> None:
     problem = problem_of(k.step)
     write_projection(k, problem)
     write_steps(k, problem)
+
+
+@algorithms(QuantizedLSTM, name=_name)
+def quantized_lstm_algorithms(r: KernelRequest) -> list[Algorithm]:
+    """There is none if recurrent weights are known only in the run: it is lowered to a scan."""
+    if r.step.required[1].root.region is not Region.CONSTANT:
+        return []
+    return [Algorithm(DIRECT, plain_cost(r.job), write_recurrent, _needs(r))]

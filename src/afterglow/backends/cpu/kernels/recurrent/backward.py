@@ -8,7 +8,6 @@ output of the step before, from which those of its gates follow in registers.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.table import kernel
 from afterglow.backends.cpu.llvm.emitter import Index, Value, equal, first_lanes, select
@@ -22,6 +21,7 @@ from afterglow.backends.cpu.pointwise import fast
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.lstm_gradient import GATES, LSTMGradient
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 
 VECTORS = 4

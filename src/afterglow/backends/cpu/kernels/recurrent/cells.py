@@ -6,13 +6,14 @@ A step has one stage or two: in each, a state is multiplied by the recurrent wei
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from afterglow.backends.cpu.kernels.recurrent.activations import activate, gate
 from afterglow.backends.cpu.kernels.recurrent.panels import Gates
 from afterglow.backends.cpu.llvm.emitter import Value
+from afterglow.ops.quantized_lstm import QuantizedLSTM
 from afterglow.ops.recurrent import GRU, LSTM, RNN, LSTMKeepingGates, Recurrent
+from afterglow.support.lazy_dataclass import dataclass
 
 GATES, CELLS = 3, 4
 """The results of an LSTM that keeps its gates."""
@@ -55,6 +56,8 @@ def stages_of(op: Recurrent) -> list[Stage]:
     match op:
         case LSTM():
             return [Stage("h", (0, 1, 2, 3), _projected, lambda at, x: _lstm(op, at, x))]
+        case QuantizedLSTM():
+            return [Stage("h", (0, 1, 2, 3), _projected, lambda at, x: _plain_lstm(op, at, x))]
         case GRU(linear_before_reset=True):
             return [Stage("h", (0, 1, 2), _reset_last, lambda at, x: _gru_reset_last(op, at, x))]
         case GRU():
@@ -68,7 +71,7 @@ def stages_of(op: Recurrent) -> list[Stage]:
 
 def states_of(op: Recurrent) -> tuple[str, ...]:
     """The states that a step passes to the next, in the order of the results."""
-    return ("h", "c") if isinstance(op, LSTM) else ("h",)
+    return ("h", "c") if isinstance(op, LSTM | QuantizedLSTM) else ("h",)
 
 
 def values_of(op: Recurrent) -> tuple[str, ...]:
@@ -101,6 +104,12 @@ def _lstm(op: LSTM, at: CellState, sums: list[Value]) -> None:
         for part, value in enumerate((i, o, f, c)):
             at.put(GATES, part, value)
         at.put(CELLS, 0, cell)
+    at.finish({"h": o * activate(op, 2, cell), "c": cell})
+
+
+def _plain_lstm(op: QuantizedLSTM, at: CellState, sums: list[Value]) -> None:
+    i, o, f = (gate(op, 0, x) for x in sums[:3])
+    cell = f * at.state("c") + i * gate(op, 1, sums[3])
     at.finish({"h": o * activate(op, 2, cell), "c": cell})
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.micro.tile import sum_type
 from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.recurrent import Recurrent
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 
 
@@ -28,7 +27,12 @@ class RecurrentProblem:
     @property
     def dtype(self) -> DType:
         """The type in which it is computed."""
-        return sum_type(self.given["x"].type.dtype)
+        return sum_type((self.given["gates"] if self.is_projected else self.given["x"]).type.dtype)
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether what the inputs contribute to the gates is an operand."""
+        return "gates" in self.given
 
     @property
     def rows(self) -> int:
@@ -49,6 +53,6 @@ def problem_of(step: OpInstr) -> RecurrentProblem:
     given = {name: buffer for name, buffer in pairs if buffer is not None}
     recurrence = given["recurrence"].type.shape
     width = recurrence[1]
-    steps, batch, inputs = given["x"].type.shape
+    steps, batch, inputs = given["gates" if "gates" in given else "x"].type.shape
     gates = recurrence[0] // max(width, 1)
     return RecurrentProblem(op, steps, batch, inputs, width, gates, given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from afterglow.backends.cpu.kernels.matmul.packing import Packer, pack_panels
 from afterglow.backends.cpu.kernels.matmul.problem import Matrix
 from afterglow.backends.cpu.kernels.recurrent.panels import panels_of
@@ -45,11 +47,27 @@ def projection_stride(problem: RecurrentProblem, target: Target) -> int:
     return max(written, problem.columns + beyond) + tile.lanes
 
 
+ProjectedRow = Callable[[Value, Value], Row]
+"""The contributions of the inputs to the gates of a state, given its step and its sequence."""
+
+
+def open_projection(p: Phase, problem: RecurrentProblem) -> ProjectedRow:
+    """The projection, where it lies: made by `write_projection`, or an operand."""
+    if problem.is_projected:
+        gates = problem.given["gates"]
+        given, (step, row, unit) = p.pointer(gates), gates.strides
+        return lambda time, place: Row(given + time * step + place * row, unit)
+    made, stride = p.workspace("projection"), projection_stride(problem, p.target)
+    return lambda time, place: Row(made + (time * problem.batch + place) * stride, 1)
+
+
 def projection_needs(problem: RecurrentProblem, target: Target) -> KernelNeeds:
     """Memory for the contributions of the inputs, [step, batch][gate][hidden unit].
 
     Each thread packs panels of a weight that is not constant.
     """
+    if problem.is_projected:
+        return KernelNeeds()
     size = problem.rows * projection_stride(problem, target)
     panel = problem.inputs * projection_tile(problem, target).columns
     constant = problem.given["weight"].root.region is Region.CONSTANT
@@ -61,7 +79,9 @@ def projection_needs(problem: RecurrentProblem, target: Target) -> KernelNeeds:
 
 
 def write_projection(kernel: Kernel, problem: RecurrentProblem) -> None:
-    """Write the product; a unit is a panel of columns."""
+    """Write the product, if it is not an operand; a unit is a panel of columns."""
+    if problem.is_projected:
+        return
     tile = projection_tile(problem, kernel.target)
     panels = -(-problem.columns // tile.columns)
     work = 2.0 * problem.rows * problem.columns * problem.inputs

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.cpu.kernels.recurrent.cells import Stage, stages_of, states_of, values_of
-from afterglow.backends.cpu.kernels.recurrent.panels import (
-    open_panels,
-    panels_needs,
-    panels_of,
-    write_panels,
-)
+from afterglow.backends.cpu.kernels.recurrent.panels import panels_of
 from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
-from afterglow.backends.cpu.kernels.recurrent.projection import projection_stride
+from afterglow.backends.cpu.kernels.recurrent.products import (
+    open_product,
+    product_needs,
+    write_weights,
+)
+from afterglow.backends.cpu.kernels.recurrent.projection import open_projection
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, first_lanes, select
-from afterglow.backends.cpu.micro.accumulate import accumulate
 from afterglow.backends.cpu.micro.index_check import IndexCheck
 from afterglow.backends.cpu.micro.kernel import (
     Kernel,
@@ -25,7 +24,6 @@ from afterglow.backends.cpu.micro.kernel import (
 )
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Row
-from afterglow.backends.cpu.micro.storage_format import load_stored
 from afterglow.backends.cpu.micro.tile import (
     RegisterTile,
     each_height,
@@ -34,6 +32,7 @@ from afterglow.backends.cpu.micro.tile import (
     ranged_tile,
 )
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import i64
 from afterglow.types.extent import (
     is_ranged,
@@ -63,7 +62,7 @@ def write_steps(kernel: Kernel, problem: RecurrentProblem) -> None:
     """Write the phases that follow the projection of the inputs."""
     panels, stages = panels_of(problem, kernel.target), stages_of(problem.op)
     for stage in stages:
-        write_panels(kernel, problem, panels, stage.gates)
+        write_weights(kernel, problem, panels, stage.gates)
     with kernel.phase(1, 0.0, "begin") as p, p.units():
         _write_begin(p, problem, panels)
     if _shares_steps(problem):
@@ -97,6 +96,7 @@ def _write_steps_alone(
         with p.units() as block, p.e.loop(problem.steps, name="step") as step:
             first = block * rows if blocks > 1 else p.e.index(0)
             for stage in stages:
+                writer.prepare(stage, step, first, rows)
                 with p.e.loop(panels.count, name="panel") as panel:
                     writer.write(stage, step, panel, first, rows)
 
@@ -118,9 +118,11 @@ def _write_shared_steps(
     """
     before = len(kernel.functions)
     for number, stage in enumerate(stages):
+        if problem.is_projected:
+            _write_shared_preparation(kernel, problem, panels, stage)
         with kernel.phase(panels.count, _work(problem, stage), f"stage{number}") as p:
             writer = _Steps(p, problem, panels, stages)
-            counters = _open_counters(p, number)
+            counters = _open_counters(p, f"steps{number}")
             with p.units() as panel:
                 step = counters.load(panel)
                 writer.write(stage, step, panel, p.e.index(0), problem.batch)
@@ -129,6 +131,18 @@ def _write_shared_steps(
     kernel.functions[before:] = [
         _at_step(function, number, steps) for number in range(largest(steps)) for function in made
     ]
+
+
+def _write_shared_preparation(
+    kernel: Kernel, problem: RecurrentProblem, panels: Panels, stage: Stage
+) -> None:
+    """What comes before the product of a stage, a unit for each sequence."""
+    with kernel.phase(problem.batch, float(problem.batch * problem.width), "prepare") as p:
+        writer, counters = _Steps(p, problem, panels, [stage]), _open_counters(p, "prepared")
+        with p.units() as row:
+            step = counters.load(row)
+            writer.prepare(stage, step, row, 1)
+            counters.store(step + 1, row)
 
 
 def _at_step(function: KernelFunction, number: int, steps: int) -> KernelFunction:
@@ -151,10 +165,10 @@ def steps_needs(problem: RecurrentProblem, target: Target) -> KernelNeeds:
     Of h there is that of every other step, too.
     """
     panels, stages = panels_of(problem, target), stages_of(problem.op)
-    parts = [panels_needs(problem, panels, stage.gates) for stage in stages]
+    parts = [product_needs(problem, panels, stage.gates, target) for stage in stages]
     workspace = {name: storage for part in parts for name, storage in part.workspace.items()}
     if _shares_steps(problem):
-        workspace.update({f"steps{n}": Storage(i64, panels.count) for n in range(len(stages))})
+        workspace.update({n: Storage(i64, c) for n, c in _counters(problem, panels).items()})
     state = problem.batch * panels.padded
     for name in (*states_of(problem.op), *values_of(problem.op)):
         workspace[name] = Storage(problem.dtype, 2 * state if name == "h" else state)
@@ -164,16 +178,22 @@ def steps_needs(problem: RecurrentProblem, target: Target) -> KernelNeeds:
     )
 
 
-def _open_counters(p: Phase, stage: int) -> Pointer:
-    """How many steps each panel has done of a stage."""
-    return p.workspace(f"steps{stage}").cast(p.e.index_type)
+def _counters(problem: RecurrentProblem, panels: Panels) -> dict[str, int]:
+    """The names of counters of steps that units share, and how many units each has."""
+    counters = {f"steps{n}": panels.count for n, _ in enumerate(stages_of(problem.op))}
+    return {**counters, "prepared": problem.batch} if problem.is_projected else counters
+
+
+def _open_counters(p: Phase, name: str) -> Pointer:
+    """How many steps each unit has done."""
+    return p.workspace(name).cast(p.e.index_type)
 
 
 def _write_begin(p: Phase, problem: RecurrentProblem, panels: Panels) -> None:
     """The states before the first step."""
     if _shares_steps(problem):
-        for number, _ in enumerate(stages_of(problem.op)):
-            p.e.zero(_open_counters(p, number), panels.count)
+        for name, count in _counters(problem, panels).items():
+            p.e.zero(_open_counters(p, name), count)
     _check_lengths(p, problem)
     for name in states_of(problem.op):
         state = p.workspace(name)
@@ -236,9 +256,8 @@ class _Steps:
     ) -> None:
         self.p, self.e, self.problem, self.panels = p, p.e, problem, panels
         self.stages = stages
-        self.weights = [open_panels(p, problem, panels, stage.gates) for stage in self.stages]
-        self.projection = p.workspace("projection")
-        self.row_stride = projection_stride(problem, p.target)
+        self.products = [open_product(p, problem, panels, stage.gates) for stage in self.stages]
+        self.projection = open_projection(p, problem)
         names = (*states_of(problem.op), *values_of(problem.op))
         self.states = {name: p.workspace(name) for name in names}
         self.parameters = {
@@ -260,37 +279,30 @@ class _Steps:
     def write(self, stage: Stage, step: Value, panel: Value, first: Value, batch: int) -> None:
         """One stage of a step, for the hidden units of a panel and `batch` sequences."""
         time = self.problem.steps - 1 - step if self.problem.op.reverse else step
-        tile, weights = self._tile(stage), self.weights[self.stages.index(stage)]
-        lines = weights + panel * (self.problem.width * tile.columns)
+        tile, product = self._tile(stage), self.products[self.stages.index(stage)]
         source = self.source(stage.source, step)
+
+        def sums(height: int, row: Value) -> list[list[Value]]:
+            return product.sums(tile.with_rows(height), source, row, panel)
+
         if not is_ranged(batch):
             for height, number in each_tile(self.e, batch, tile.rows):
                 row = first + number
                 place = _CellState(self, step, time, row, panel * self.panels.width)
-                self._finish(stage, place, self._sums(tile.with_rows(height), source, row, lines))
+                self._finish(stage, place, sums(height, row))
             return
         tiles = -(-batch // tile.rows)
         with self.e.loop(tiles, name="tile") as number:
             row, rows = ranged_tile(self.e, batch, tiles, number)
             for height in each_height(self.e, rows, tile.rows):
-                self._keep(self._sums(tile.with_rows(height), source, row, lines))
+                self._keep(sums(height, row))
             place = _CellState(self, step, time, row, panel * self.panels.width)
             self._finish_kept(stage, place, rows)
 
-    def _sums(
-        self, tile: RegisterTile, source: Pointer, row: Value, lines: Pointer
-    ) -> list[list[Value]]:
-        """The products of neighbouring states with a panel."""
-        start = source + row * self.panels.padded
-        return accumulate(
-            self.e,
-            tile,
-            [start + r * self.panels.padded for r in range(tile.rows)],
-            lines,
-            self.problem.width,
-            self.problem.dtype,
-            load=load_stored(tile, lines.dtype),
-        )
+    def prepare(self, stage: Stage, step: Value, first: Value, batch: int) -> None:
+        """What the products of a stage need of `batch` states."""
+        product = self.products[self.stages.index(stage)]
+        product.prepare(self.source(stage.source, step), first, batch)
 
     def source(self, name: str, step: Value) -> Pointer:
         """The state that a step begins with."""
@@ -365,9 +377,9 @@ class _CellState:
     def projected(self, gate: int) -> Value:
         """What the inputs contribute to a gate."""
         steps = self.steps
-        row = self.time * steps.problem.batch + self.row
-        line = steps.projection + row * steps.row_stride + self.unit
-        return line.load(gate * steps.problem.width + self.offset, steps.panels.lanes)
+        column = self.unit + (gate * steps.problem.width + self.offset)
+        line = steps.projection(self.time, self.row)
+        return line.load(column, steps.panels.lanes, self._projected_mask())
 
     def parameter(self, name: str, part: int) -> Value | None:
         """A part of an operand with a number for each hidden unit; None if it is not given."""
@@ -413,6 +425,10 @@ class _CellState:
             return None
         length = self.steps.lengths.load(self.row, 1)
         return convert(self.time, i64) < convert(length, i64)
+
+    def _projected_mask(self) -> Value | None:
+        """Rows of our own projection are long enough for whole vectors, those of others not."""
+        return self._mask() if self.steps.problem.is_projected else None
 
     def _mask(self) -> Value | None:
         return _mask(self.steps.p, self.steps.panels, self.unit + self.offset)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.stored import StoredMatrix
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import f32, i32, u8, u32
 

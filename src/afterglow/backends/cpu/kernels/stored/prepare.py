@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.kernels.stored.panels import CHUNK, StoredPanels
 from afterglow.backends.cpu.kernels.stored.row_forms import FloatRows, RowForm
 from afterglow.backends.cpu.llvm.emitter import (
@@ -20,6 +18,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.fusion import SourceRow
 from afterglow.backends.cpu.micro.kernel import Phase, Storage
 from afterglow.ops.rounded_rows import LEAST_PEAK, ROUNDED_PEAK
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 from afterglow.types.extent import largest
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -29,6 +28,7 @@ from afterglow.backends.cpu.micro.tile import (
     ranged_tile,
 )
 from afterglow.ops.stored import Activations, StoredMatMul
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32, u32
 from afterglow.types.extent import is_ranged, largest, smaller_extent, smallest
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.stored.panels import QUAD
 from afterglow.backends.cpu.llvm.emitter import (
@@ -20,6 +19,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     shuffle,
 )
 from afterglow.backends.cpu.target import Target
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, i8, i16, i32, u8, u16
 
 LARGEST = 128

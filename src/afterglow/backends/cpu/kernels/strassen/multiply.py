@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.strassen.plan import (
@@ -31,7 +30,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.accumulate import Ahead, Span, accumulate, each_span
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.partial_sums import FEW_TERMS
-from afterglow.backends.cpu.micro.rows import split
+from afterglow.backends.cpu.micro.stretches import Stretch
 from afterglow.backends.cpu.micro.tile import (
     LINE,
     each_height,
@@ -40,6 +39,7 @@ from afterglow.backends.cpu.micro.tile import (
     tiles_of_block,
     within_run,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 from afterglow.types.extent import largest
 
@@ -71,8 +71,12 @@ def write_strassen(k: Kernel, plan: StrassenPlan) -> None:
         write_sums(k, plan)
     with k.phase(plan.units, plan.product.work, STRASSEN) as p:
         multiply = _Multiply(p, plan)
-        with p.units() as unit:
-            multiply.write(unit)
+        if not plan.apart:
+            plan.tile_units.write(p.e, p.begin, p.end, multiply.write_stretch)
+            return
+        lhs = p.pointer(plan.product.lhs)
+        with p.units() as block:
+            multiply.write_block(lhs, block)
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,6 @@ class _Multiply:
         self.p, self.e, self.plan, self.tile = p, p.e, plan, plan.tile
         product = plan.product
         width = plan.tile.columns
-        self.lhs = p.pointer(product.lhs) if plan.apart else None
         self.factors = p.scratch("factors") if plan.apart else p.workspace("factors")
         self.rhs = packed_panels(p, plan)
         self.places = p.table("places", factor_places(plan)) if plan.is_ranged else None
@@ -119,17 +122,18 @@ class _Multiply:
         self.made = 2 * self.y
         self.memory = p.scratch("products")
 
-    def write(self, unit: Value) -> None:
-        """One unit: a block of tiles, with a panel of both halves of the columns or all of them."""
-        if self.lhs is None:
-            block, panel = split(unit, self.plan.panels)
-            self._write_panel(_Block(*self._tiles(block), 0), self.e.index(panel))
-            return
-        first, last = (self.e.index(tile) for tile in self._tiles(unit))
+    def write_stretch(self, stretch: Stretch) -> None:
+        """Tiles of a block, with a panel of both halves of the columns."""
+        self._write_panel(_Block(stretch.first, stretch.last, 0), stretch.panel)
+
+    def write_block(self, lhs: Pointer, block: Value) -> None:
+        """A block of tiles and all panels, left factors included."""
+        tiles = tiles_of_block(self.e, block, self.plan.tiles, self.plan.blocks)
+        first, last = (self.e.index(tile) for tile in tiles)
         row = self._row(first)
         with self.e.loop(self._row(last), start=row, name="row") as number:
             to = self.factors + (number - row) * self.plan.line
-            write_pair(self.e, self.plan, self.lhs, number, to)
+            write_pair(self.e, self.plan, lhs, number, to)
         with self.e.loop(self.plan.panels, name="panel") as panel:
             self._write_panel(_Block(first, last, row), panel)
 
@@ -192,9 +196,6 @@ class _Multiply:
                         self._write_tile(at, height, slot, rows, (block_number, span))
             with e.when(equal(at.number, 2) | (at.number >= 4)):
                 self._put(at, count, row, slot)
-
-    def _tiles(self, block: Index) -> tuple[Index, Index]:
-        return tiles_of_block(self.e, block, self.plan.tiles, self.plan.blocks)
 
     def _write_tile(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from afterglow.backends.cpu.kernels.strassen.product import StrassenProduct
 from afterglow.backends.cpu.micro.cost import (
@@ -14,9 +14,11 @@ from afterglow.backends.cpu.micro.cost import (
     STRASSEN_WEIGHT,
     TWO_HEIGHTS,
 )
+from afterglow.backends.cpu.micro.stretches import TileUnits
 from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 from afterglow.types.extent import is_ranged, largest, smaller_extent
 
@@ -38,10 +40,10 @@ LEAST_ROWS = 64
 """Rows of a left factor in a block at least: blocks of fewer would read rhs too often."""
 MANY_BLOCKS = 16
 """Blocks that are enough for threads to share."""
-ENOUGH_UNITS = 16
-"""Units that are enough for the threads of most machines."""
+ENOUGH_BLOCKS = 16
+"""Panels of blocks that are enough for a few threads, each of which keeps a block near."""
 LEAST_TILES = 4
-"""Tiles in a block at least, if rows are cut to make units: they share a panel."""
+"""Tiles in a block at least, if rows are cut for that: they share a panel."""
 
 
 @dataclass(frozen=True)
@@ -147,14 +149,19 @@ class StrassenPlan:
     def apart(self) -> bool:
         """Whether a unit is a whole block, and makes its left factors itself.
 
-        Otherwise it is a panel of a block, and the left factors of all blocks are made before.
+        Otherwise it is a tile with a panel, and the left factors of all blocks are made before.
         """
         return largest(self.blocks) >= MANY_BLOCKS
 
     @property
     def units(self) -> int:
         """Pieces of work that threads share."""
-        return self.used * (self.blocks if self.apart else self.blocks * self.panels)
+        return self.used * (self.blocks if self.apart else self.tile_units.count)
+
+    @property
+    def tile_units(self) -> TileUnits:
+        """Tiles with panels, if they are units."""
+        return TileUnits(self.tiles, self.blocks, self.panels)
 
     @property
     def line(self) -> int:
@@ -203,11 +210,11 @@ def rows_in_cache(product: StrassenProduct, target: Target) -> int:
 
 
 def _blocks(product: StrassenProduct, target: Target, tile: RegisterTile, panels: int) -> int:
-    """Blocks whose left factors stay in the second cache; more if there were too few units."""
+    """Blocks whose left factors stay in the second cache, and enough of them for few threads."""
     half = -(-product.rows // 2)
     blocks = -(-half // rows_in_cache(product, target))
     tiles = -(-half // tile.rows)
-    wanted = min(-(-ENOUGH_UNITS // panels), tiles // LEAST_TILES)
+    wanted = min(-(-ENOUGH_BLOCKS // panels), tiles // LEAST_TILES)
     return min(tiles, max(blocks, wanted))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.instr import Buffer, OpInstr, Region
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from afterglow.backends.cpu.llvm.emitter.control import Control
 from afterglow.backends.cpu.llvm.emitter.pointer import Index, Pointer
 from afterglow.backends.cpu.llvm.emitter.value import Value
 from afterglow.backends.cpu.llvm.types import POINTER, spell, spell_in_memory
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, boolean
 
 if TYPE_CHECKING:

@@ -6,8 +6,6 @@ with the wrong bias, which one multiplication by a power of two mends, subnormal
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.llvm.emitter.arithmetic import (
     absolute,
     is_nan,
@@ -17,6 +15,7 @@ from afterglow.backends.cpu.llvm.emitter.arithmetic import (
 )
 from afterglow.backends.cpu.llvm.emitter.value import Value, equal
 from afterglow.backends.cpu.llvm.types import spell
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import dtype as dtypes
 from afterglow.types.dtype import DType, f32, i32, u8, u16, u32
 

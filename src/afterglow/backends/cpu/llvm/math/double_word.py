@@ -6,12 +6,12 @@ nearest float. Sums and products are exact, or err by a few units of 2^-46 (2^-1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from afterglow.backends.cpu.llvm.emitter import Value, equal, fma, select, sqrt
 from afterglow.backends.cpu.llvm.emitter.arithmetic import fuses
 from afterglow.backends.cpu.llvm.math.float_encoding import number_of
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.llvm.emitter import (
     Value,
     absolute,
@@ -24,6 +22,7 @@ from afterglow.backends.cpu.llvm.math.float_encoding import (
     whole_of,
 )
 from afterglow.backends.cpu.llvm.math.polynomial import polynomial
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 
 

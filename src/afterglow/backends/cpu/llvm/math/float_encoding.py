@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
 
 from afterglow.backends.cpu.llvm.emitter import Value, convert, reinterpret, select
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, f32, f64, i32, i64
 
 LOG_2 = Fraction("0.693147180559945309417232121458176568075500134360255254120680009493393621969694")

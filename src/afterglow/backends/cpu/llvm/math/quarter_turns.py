@@ -7,7 +7,6 @@ window of the bits of 2/pi, chosen by the exponent of x, is enough (Payne and Ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -32,6 +31,7 @@ from afterglow.backends.cpu.llvm.math.double_word import (
     two_sum,
 )
 from afterglow.backends.cpu.llvm.math.float_encoding import number_of, pi, whole_of
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32, i32, i64, u64
 
 _LEADING_ZEROS = 64

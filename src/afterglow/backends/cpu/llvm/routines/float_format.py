@@ -6,8 +6,6 @@ how to round. The last of them may stand for any number of bits that were shifte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from afterglow.backends.cpu.llvm.emitter import (
     Value,
     convert,
@@ -18,6 +16,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     select,
     smaller,
 )
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, boolean, i32, u32, u64
 
 TOP = 1 << 63

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Value
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 
 Compute = Callable[[Emitter, list[Value]], Sequence[Value]]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from afterglow.backends.broadcast import Strides, merge_alike
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, smaller
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.instr.buffer import row_major
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, u8, u16, u32, u64
 from afterglow.types.extent import largest, smallest
 

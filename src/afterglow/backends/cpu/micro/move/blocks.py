@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Value, differ, equal, smaller
 from afterglow.backends.cpu.micro.move.axes import pieces_of
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged, larger_extent, largest
 
 Rest = Callable[[Index, Index], None]

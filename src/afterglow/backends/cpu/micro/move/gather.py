@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
@@ -31,6 +30,7 @@ from afterglow.backends.cpu.micro.move.write import (
 )
 from afterglow.backends.cpu.micro.rows import Row
 from afterglow.instr import Buffer
+from afterglow.support.lazy_dataclass import dataclass
 
 BLOCK = 1024
 """Elements of a row that are looked up one by one, in one piece at most."""

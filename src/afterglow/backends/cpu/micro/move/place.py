@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from afterglow.backends.cpu.llvm.emitter import (
@@ -19,6 +18,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.fusion import Sink, SinkRow
 from afterglow.backends.cpu.micro.move.blocks import powers
 from afterglow.backends.cpu.micro.rows import Row
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import boolean
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from afterglow.support.lazy_dataclass import dataclass
 
 NONE = 0xFFFFFFFF
 """Stands for no token."""

@@ -6,25 +6,22 @@ back. Blocks of tiles go through all three while they are in the second cache.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
-from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind, starts
+from afterglow.backends.cpu.kernels.conv.columns import each_kind
 from afterglow.backends.cpu.kernels.conv.panels import ConvWeights, bias_needs
-from afterglow.backends.cpu.kernels.conv.sums import sums_over
 from afterglow.backends.cpu.kernels.conv.winograd.input import InputTransform, TileReading
 from afterglow.backends.cpu.kernels.conv.winograd.output import OutputTransform
 from afterglow.backends.cpu.kernels.conv.winograd.plan import FEW_BLOCKS, WinogradPlan
+from afterglow.backends.cpu.kernels.conv.winograd.products import BlockProducts, PlaceProduct
 from afterglow.backends.cpu.kernels.conv.winograd.weights import (
     WeightPanels,
     weight_needs,
     write_weight,
 )
-from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, quotient
-from afterglow.backends.cpu.micro.cost import WINOGRAD_INPUT
-from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
-from afterglow.backends.cpu.micro.rows import Axes, split
+from afterglow.backends.cpu.llvm.emitter import Index, Value
+from afterglow.backends.cpu.micro.cost import WINOGRAD_INPUT, WINOGRAD_OUTPUT
+from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Storage
+from afterglow.backends.cpu.micro.rows import split
 from afterglow.instr import OpInstr
 from afterglow.types.dtype import f32
 from afterglow.types.extent import largest
@@ -34,12 +31,11 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
     """Winograd's algorithm for a convolution, by a plan."""
     weight, bias = weight_needs(step, plan), bias_needs(step, plan.panels, 1)
     matrices = plan.places * plan.matrix
-    scratch = {
-        "products": Storage(f32, plan.places * plan.product),
-        "between": Storage(f32, plan.size * plan.side * plan.panels.width),
-        **weight.scratch,
-    }
+    between = Storage(f32, plan.size * plan.side * plan.panels.width)
+    scratch = {"between": between, **weight.scratch}
     workspace = {**weight.workspace, **bias.workspace}
+    products = Storage(f32, plan.places * plan.product * plan.products_at_once)
+    (workspace if plan.shares_places else scratch)["products"] = products
     if plan.shares_panels != 0:
         blocks = min(largest(plan.blocks), FEW_BLOCKS - 1)
         workspace["matrices"] = Storage(f32, blocks * matrices)
@@ -65,6 +61,9 @@ def _write_winograd(k: Kernel, plan: WinogradPlan) -> None:
     factors = ConvWeights(k, plan.panels, 1, plan.channels * plan.places)
     factors.write_bias()
     write_weight(k, plan)
+    if plan.shares_places:
+        _write_by_place(k, plan, factors)
+        return
     if plan.shares_panels != 0:
         _write_apart(k, plan, factors)
     if plan.shares_panels != 1:
@@ -78,7 +77,7 @@ def _write_in_one(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
     with k.phase(units, plan.work, f"winograd{plan.size}{name}") as p:
         matrices = p.scratch("matrices")
         products, transform = (
-            _Products(p, plan, factors),
+            BlockProducts(p, plan, factors),
             InputTransform(p, plan, TileReading.of_x(p.step, plan)),
         )
         weight = WeightPanels(p, plan)
@@ -93,17 +92,11 @@ def _write_in_one(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
 def _write_apart(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
     """Two phases: all tiles are transformed; then a unit is a panel of a block."""
     size, share = plan.places * plan.matrix, plan.shares_panels
-    work = largest(plan.count) * plan.channels * WINOGRAD_INPUT
-    with k.phase(plan.count * share, work, f"winograd{plan.size}_input") as p:
-        matrices = p.workspace("matrices")
-        transform = InputTransform(p, plan, TileReading.of_x(p.step, plan))
-        with p.units() as tile:
-            block, place = split(tile, plan.tiles) if largest(plan.blocks) > 1 else (0, tile)
-            transform.write(tile, matrices + p.e.index(block) * size + place * plan.line)
+    _write_input(k, plan)
     blocks = plan.blocks if plan.transforms_apart else 1
     with k.phase(blocks * plan.panels.count * share, plan.work, f"winograd{plan.size}") as p:
         matrices, weight = p.workspace("matrices"), WeightPanels(p, plan)
-        products = _Products(p, plan, factors)
+        products = BlockProducts(p, plan, factors)
         with p.units() as unit:
             panel, first = split(unit, blocks)
             factor = weight.panel(p.e.index(panel))
@@ -112,74 +105,50 @@ def _write_apart(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
                 products.write(matrices + block * size, block, panel, factor)
 
 
-class _Products:
-    """Writes the products of a block with a panel, and their transformation into results."""
+def _write_by_place(k: Kernel, plan: WinogradPlan, factors: ConvWeights) -> None:
+    """Three phases: the products of a place of a block are units, too, and then the results.
 
-    def __init__(self, p: Phase, plan: WinogradPlan, factors: ConvWeights) -> None:
-        self.e, self.plan = p.e, plan
-        self.module, self.name = p.kernel.module, p.kernel.name
-        self.products = p.scratch("products")
-        self.output = OutputTransform(p, plan, factors.bias_in(p))
-
-    def write(self, matrices: Pointer, block: Index, panel: Index, weight: Pointer) -> None:
-        """All places of a block, then its tiles of the result, given a panel of the weight."""
-        e, plan = self.e, self.plan
-        number, first = e.index(panel), e.index(block) * plan.tiles
-        for columns in each_kind(e, plan.panels, e.index(0), number):
-            with e.loop(plan.places, name="place") as place:
-                factors = weight + place * (plan.channels * columns.width)
-                to = self.products + place * plan.product
-                matrix = matrices + place * plan.matrix
-                self._multiply_block(matrix, factors, columns, to, first)
-            with e.loop(plan.left(e, first), name="tile") as tile:
-                self.output.write(first + tile, self.products + tile * columns.width, columns)
-
-    def _multiply_block(
-        self, matrix: Pointer, factors: Pointer, columns: Columns, to: Pointer, first: Value
-    ) -> None:
-        """The matrix of one place of the block that begins with a tile, times the panel."""
-        e, plan = self.e, self.plan
-        if not plan.heights:
-            for run in plan.runs:
-                with e.loop(run.last, start=run.first, name="rows") as number:
-                    begin = number * run.rows + run.shift
-                    memory = matrix, factors, to
-                    _multiply(e, plan, columns.widths, memory, begin, run.rows)
-            return
-        name = f"{self.name}_rows{plan.size}x{columns.width}"
-        function = self.module.helper(name, lambda e: _write_rows(e, plan, columns.widths))
-        e.run(function, matrix, factors, to, plan.left(e, first))
-
-
-def _write_rows(e: Emitter, plan: WinogradPlan, widths: Sequence[int]) -> None:
-    """A function that multiplies as many rows of a matrix as it is told by a panel.
-
-    Tiles are as even as can be; what lies behind the last row is multiplied with it.
+    Neighbouring units share the weight of a place.
     """
-    matrix, factors, to = (e.pointer(name, f32) for name in ("matrix", "factors", "to"))
-    count, most = e.count("count"), plan.heights[-1]
-    tiles = quotient(count + (most - 1), most) if plan.room > most else e.index(1)
-    rows = quotient(count + tiles - 1, tiles) if plan.room > most else count
-    for lower, height in pairwise((0, *plan.heights)):
-        with e.when((rows > lower) & (rows <= height)), e.loop(tiles, name="rows") as number:
-            _multiply(e, plan, widths, (matrix, factors, to), number * rows, height)
+    _write_input(k, plan)
+    size, panels = plan.places * plan.matrix, plan.panels
+    units = panels.count * plan.places * plan.blocks
+    with k.phase(units, plan.work, f"winograd{plan.size}_places") as p:
+        matrices, products = p.workspace("matrices"), p.workspace("products")
+        weight = WeightPanels(p, plan)
+        multiply = PlaceProduct(p, plan)
+        with p.units() as unit:
+            rest, block = split(unit, plan.blocks)
+            panel, place = (p.e.index(part) for part in split(rest, plan.places))
+            to = products + _made_at(plan, panel, block) + place * plan.product
+            matrix = matrices + p.e.index(block) * size + place * plan.matrix
+            for columns in each_kind(p.e, panels, p.e.index(0), panel):
+                factor = weight.panel(panel) + place * (plan.channels * columns.width)
+                multiply.write(matrix, factor, columns, to, p.e.index(block) * plan.tiles)
+    work = WINOGRAD_OUTPUT * plan.count * panels.columns
+    with k.phase(panels.count * plan.count, work, f"winograd{plan.size}_output") as p:
+        products, output = p.workspace("products"), OutputTransform(p, plan, factors.bias_in(p))
+        with p.units() as unit:
+            panel, tile = (p.e.index(part) for part in split(unit, plan.count))
+            block, within = split(tile, plan.tiles) if plan.blocks > 1 else (0, tile)
+            made = products + _made_at(plan, panel, block)
+            for columns in each_kind(p.e, panels, p.e.index(0), panel):
+                output.write(tile, made + within * columns.width, columns)
 
 
-def _multiply(
-    e: Emitter,
-    plan: WinogradPlan,
-    widths: Sequence[int],
-    memory: tuple[Pointer, Pointer, Pointer],
-    begin: Value,
-    height: int,
-) -> None:
-    """Some rows of a matrix times a panel: `memory` is the matrix, the panel and the products."""
-    matrix, factors, to = memory
-    base, place = matrix + begin * plan.line, to + begin * sum(widths)
-    rows = [base + row * plan.line for row in range(height)]
-    taps = Axes((plan.channels,), (1,))
-    ranged = bool(plan.heights)
-    found = iter(sums_over(e, taps, rows, factors, widths, fetches=True, settles=ranged))
-    for row in range(height):
-        for start, _ in starts(widths):
-            place.store(next(found), row * sum(widths) + start)
+def _write_input(k: Kernel, plan: WinogradPlan) -> None:
+    """A phase that transforms all tiles of x; each is a unit."""
+    work = largest(plan.count) * plan.channels * WINOGRAD_INPUT
+    units = plan.count * plan.shares_panels
+    with k.phase(units, work, f"winograd{plan.size}_input") as p:
+        matrices = p.workspace("matrices")
+        transform = InputTransform(p, plan, TileReading.of_x(p.step, plan))
+        with p.units() as tile:
+            block, place = split(tile, plan.tiles) if largest(plan.blocks) > 1 else (0, tile)
+            to = matrices + p.e.index(block) * (plan.places * plan.matrix)
+            transform.write(tile, to + place * plan.line)
+
+
+def _made_at(plan: WinogradPlan, panel: Value, block: Index) -> Value:
+    """Where the products of a panel with a block begin, if all are kept."""
+    return (panel * plan.blocks + block) * (plan.places * plan.product)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.winograd.plan import WinogradPlan
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import transform_input
@@ -22,6 +21,7 @@ from afterglow.backends.cpu.micro.kernel import Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.instr import OpInstr
 from afterglow.ops.convolution import Convolution
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, f32
 from afterglow.types.extent import smallest
 

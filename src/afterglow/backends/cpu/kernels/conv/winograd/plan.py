@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
@@ -19,6 +18,7 @@ from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.tile import TileRun, most_rows, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr, Region
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import bf16, f16, f32
 from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
 
@@ -34,6 +34,8 @@ FEW_PANELS = 8
 """With fewer panels than that, even a small image is cut into blocks, for threads to share."""
 FEW_BLOCKS = 8
 """With fewer blocks than that, threads also share the panels of a block."""
+FEW_UNITS = 32
+"""With fewer panels of blocks than that, threads also share the places of tiles."""
 LEAST_HEIGHT = 4
 """Rows of a tile of a product at least: fewer are not faster."""
 GAP = 16
@@ -140,6 +142,22 @@ class WinogradPlan:
     def shares_panels(self) -> int:
         """Whether the panels of a block are units of their own: 1 if so, else 0."""
         return 1 - smaller_extent(self.blocks // FEW_BLOCKS, 1)
+
+    @property
+    def shares_places(self) -> bool:
+        """Whether the places of a block are units of their own, and results are made apart.
+
+        Where panels and blocks are few, that makes units enough. All products are kept meanwhile.
+        """
+        if self.heights or self.shares_panels != 1:
+            return False
+        weights_first = self.weight_cost == 0 or self.transforms_apart
+        return weights_first and self.blocks * self.panels.count < FEW_UNITS
+
+    @property
+    def products_at_once(self) -> int:
+        """How many products of a panel with a block are kept at a time."""
+        return self.panels.count * self.blocks if self.shares_places else 1
 
     @property
     def panel_size(self) -> int:
