@@ -36,3 +36,9 @@ def test_every_rate_says_what_it_is_of() -> None:
 def test_arithmetic_hides_memory_that_is_faster() -> None:
     assert memory_bound(1000.0, 10.0) == 1000.0
     assert memory_bound(1000.0, 1000.0) == FLOPS_PER_BYTE * 1000.0
+
+
+def test_few_units_count_as_slower_but_little_of_it() -> None:
+    few, some, many = (cost.unevenness(units) for units in (4, 16, 128))
+    assert few > some > many > 1
+    assert some <= 1.03

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from afterglow.backends.job import Job
 from afterglow.instr import OpInstr
-from afterglow.types.extent import is_ranged, larger_extent
+from afterglow.types.extent import is_ranged, larger_extent, largest
 
 FLOPS_PER_BYTE = 4.0
 """FLOPs in the time in which a byte comes from memory."""
@@ -115,6 +115,13 @@ FAR_STRASSEN_RESULT = 34.0
 STRASSEN_WEIGHT = 8.0
 """Reading the additional memory of rhs, for each of its elements."""
 
+# Threads. A plan serves any number of them, to the same bits.
+
+MANY_THREADS = 16
+"""Threads of a large machine."""
+UNEVEN = 0.03
+"""The part of its time that a plan may lose on one thread to have units enough for many."""
+
 # Work that is worth sharing between threads, in FLOPs.
 
 CHUNK = 1 << 16
@@ -130,6 +137,15 @@ GEMM_UNITS = 1 << 20
 def work_of(count: int, rate: float) -> float:
     """The cost of so many elements or bytes; of a ranged number, an expression like it."""
     return count * max(1, round(rate)) if is_ranged(count) else float(count * rate)
+
+
+def unevenness(units: int) -> float:
+    """The factor by which a step counts as slower, since many threads share its units unevenly.
+
+    On average half of the threads wait for the last unit, whose part of the time is that of
+    threads by units. One thread does not, so this counts for little of it.
+    """
+    return 1 + UNEVEN * MANY_THREADS / max(1, largest(units))
 
 
 def memory_bound(flops: float, nbytes: float) -> float:

@@ -133,9 +133,13 @@ def _write_member(e: Emitter, system: ThreadSystem, recording: bool) -> None:
             e.run_at(step, bases, scratch, begin, quotient((chunk + 1) * units, chunks))
             return [take(), done + 1]
 
-        # Looking comes first: who counts in vain takes the line from those who work on the share.
-        left = first + e.index(load_atomic(taken)) < end
-        start = e.branch(left, lambda: [take()], lambda: [end])
+        def begin_share() -> list[Value]:
+            # Looking comes first: who counts in vain takes the line from those who work on it.
+            left = first + e.index(load_atomic(taken)) < end
+            return e.branch(left, lambda: [take()], lambda: [end])
+
+        # A step of few chunks has empty shares: their lines of memory are not even looked at.
+        start = e.branch(first < end, begin_share, lambda: [end])
         return [e.iterate([*start, *before], do_chunk, while_=lambda state: state[0] < end)[1]]
 
     mine = e.fold(shares, [e.constant(i32, 0)], do_chunks)[0]

@@ -13,6 +13,7 @@ from afterglow.backends.cpu.micro.cost import (
     STRASSEN_SUM,
     STRASSEN_WEIGHT,
     TWO_HEIGHTS,
+    unevenness,
 )
 from afterglow.backends.cpu.micro.stretches import TileUnits
 from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, TileRun, most_rows, split_rows
@@ -40,6 +41,8 @@ LEAST_ROWS = 64
 """Rows of a left factor in a block at least: blocks of fewer would read rhs too often."""
 MANY_BLOCKS = 16
 """Blocks that are enough for threads to share."""
+UNITS_APART = 64
+"""Blocks that are enough for many threads, if each is a unit."""
 ENOUGH_BLOCKS = 16
 """Panels of blocks that are enough for a few threads, each of which keeps a block near."""
 LEAST_TILES = 4
@@ -98,8 +101,8 @@ class StrassenPlan:
 
     @property
     def pays(self) -> bool:
-        """Whether anything is saved, by the estimate."""
-        return self.gain > 0
+        """Whether it saves more, by the estimate, than it loses by having few units."""
+        return self.gain > unevenness(self.units) - 1
 
     @property
     def half_rows(self) -> int:
@@ -210,18 +213,20 @@ def rows_in_cache(product: StrassenProduct, target: Target) -> int:
 
 
 def _blocks(product: StrassenProduct, target: Target, tile: RegisterTile, panels: int) -> int:
-    """Blocks whose left factors stay in the second cache, and enough of them for few threads."""
+    """Blocks whose left factors stay in the second cache, and enough of them for threads."""
     half = -(-product.rows // 2)
     blocks = -(-half // rows_in_cache(product, target))
     tiles = -(-half // tile.rows)
+    if blocks >= MANY_BLOCKS:
+        return min(tiles, max(blocks, min(UNITS_APART, tiles // LEAST_TILES)))
     wanted = min(-(-ENOUGH_BLOCKS // panels), tiles // LEAST_TILES)
-    return min(tiles, max(blocks, wanted))
+    return min(tiles, max(blocks, min(wanted, MANY_BLOCKS - 1)))
 
 
 def _heights(rows: int, most: int) -> list[int]:
     """Rows of tiles to try: as many as there are registers for, or a part of all rows."""
     most = min(rows, most)
-    return [most, *(n for n in range(most - 1, 3 * most // 4, -1) if rows % n == 0)]
+    return [most, *(n for n in range(most - 1, max(1, most // 2) - 1, -1) if rows % n == 0)]
 
 
 def _step_cost(product: StrassenProduct, target: Target, tile: RegisterTile) -> float:
@@ -234,4 +239,5 @@ def _step_cost(product: StrassenProduct, target: Target, tile: RegisterTile) -> 
     if (tile.rows + 1) * tile.vectors + 1 >= target.vector_registers:
         code *= NO_FREE_REGISTER
     loads = (rows + tile.vectors) / (8 if target.vector_bits >= 512 else 2)
-    return code * tiles * panels * (rows * tile.vectors + loads)
+    uneven = unevenness(tiles * panels // 2)
+    return code * uneven * tiles * panels * (rows * tile.vectors + loads)

@@ -13,6 +13,7 @@ from afterglow.backends.cpu.kernels.strassen.plan import (
     ENOUGH_BLOCKS,
     LEAST_TILES,
     MANY_BLOCKS,
+    UNITS_APART,
     StrassenPlan,
     applies,
     rows_in_cache,
@@ -47,7 +48,7 @@ def plan_ranged_strassen(
     own = replace(plan, product=product)
     tiles_of_block = rows_in_cache(product, target) // plan.tile.rows
     blocks = -(-own.tiles // tiles_of_block)
-    wanted = ENOUGH_BLOCKS if largest(blocks) >= MANY_BLOCKS else -(-ENOUGH_BLOCKS // plan.panels)
+    wanted = UNITS_APART if largest(blocks) >= MANY_BLOCKS else -(-ENOUGH_BLOCKS // plan.panels)
     blocks = larger_extent(blocks, smaller_extent(wanted, own.tiles // LEAST_TILES))
     own = replace(own, blocks=larger_extent(1, blocks), most_tiles=tiles_of_block)
     found = _least_rows(own, target)

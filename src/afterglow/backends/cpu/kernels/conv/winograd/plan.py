@@ -34,6 +34,8 @@ FEW_PANELS = 8
 """With fewer panels than that, even a small image is cut into blocks, for threads to share."""
 FEW_BLOCKS = 8
 """With fewer blocks than that, threads also share the panels of a block."""
+MANY_BLOCKS = 32
+"""With fewer blocks than that, they have half as many tiles, for many threads to share."""
 FEW_UNITS = 32
 """With fewer panels of blocks than that, threads also share the places of tiles."""
 LEAST_HEIGHT = 4
@@ -79,6 +81,8 @@ class WinogradPlan:
         most = _most_tiles(rows, weight_bytes, target)
         if largest(count) <= 2 * most and panels.count >= FEW_PANELS:
             most = largest(count)
+        elif FEW_BLOCKS * most < largest(count) < MANY_BLOCKS * most:
+            most //= 2
         tiles, runs, heights = block_of(count, most, rows)
         extents, blocks = (height, width), -(-count // most)
         varies = weight.region is not Region.CONSTANT
