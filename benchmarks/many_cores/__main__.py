@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKED = ROOT / "build" / "many_cores"
-LIBRARIES, MODELS = "lib.tar.xz", "models.tar.xz"
+LIBRARIES, MODELS = ("compiler.tar.xz", "openvino.tar.xz"), "models.tar.xz"
 MODULES = {"pack": "benchmarks.many_cores.pack", "run": "benchmarks.many_cores.measure"}
 
 
@@ -32,16 +32,19 @@ def main() -> None:
 
 
 def _unpacked() -> list[Path]:
-    """The folder of packed libraries; none if none were packed for this Python."""
-    if sys.version_info[:2] != (3, 12) or not (PACKED / LIBRARIES).exists():
+    """The folders of packed libraries; none if none were packed for this Python."""
+    if sys.version_info[:2] != (3, 12):
         return []
-    folder = Path(tempfile.gettempdir()) / "afterglow-many-cores" / "lib"
-    if not folder.exists():
-        part = folder.with_name(f"lib-{os.getpid()}")
-        with tarfile.open(PACKED / LIBRARIES) as archive:
-            archive.extractall(part, filter="data")
-        part.rename(folder)
-    return [folder]
+    folders = []
+    for packed in (PACKED / name for name in LIBRARIES):
+        folder = Path(tempfile.gettempdir()) / "afterglow-many-cores" / packed.name.split(".")[0]
+        if packed.exists() and not folder.exists():
+            part = folder.with_name(f"{folder.name}-{os.getpid()}")
+            with tarfile.open(packed) as archive:
+                archive.extractall(part, filter="data")
+            part.rename(folder)
+        folders += [folder] if folder.exists() else []
+    return folders
 
 
 if __name__ == "__main__":

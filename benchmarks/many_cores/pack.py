@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -17,9 +18,9 @@ from benchmarks.many_cores.__main__ import LIBRARIES, MODELS, PACKED
 from benchmarks.many_cores.elf import without_other_tables
 from benchmarks.many_cores.skeletons import write_skeleton
 
-SAME = ("llvmlite", "ml_dtypes", "click", "rich", "openvino", "onnx")
-"""Packages of which the other machine gets the versions that are here."""
-THEIRS = ("protobuf", "markdown-it-py", "mdurl", "pygments", "typing_extensions")
+SAME = (("llvmlite", "ml_dtypes", "click", "rich", "onnx"), ("openvino",))
+"""Packages of each archive, of which the other machine gets the versions that are here."""
+THEIRS = (("protobuf", "markdown-it-py", "mdurl", "pygments", "typing_extensions"), ())
 """Packages that those need, of any version."""
 DROPPED = (
     *("openvino/include", "openvino/cmake", "openvino/libs/*gpu*", "openvino/libs/*npu*"),
@@ -41,7 +42,8 @@ def main() -> None:
     options.add_argument("--python", default="3.12", help="version of the other machine's Python")
     given = options.parse_args()
     PACKED.mkdir(parents=True, exist_ok=True)
-    pack_libraries(PACKED / LIBRARIES, given.python)
+    for name, same, theirs in zip(LIBRARIES, SAME, THEIRS, strict=True):
+        pack_libraries(PACKED / name, given.python, same, theirs)
     if given.models is not None:
         chosen = [name for name in given.names.split(",") if name]
         paths = [given.models / f"{name}.onnx" for name in chosen]
@@ -58,9 +60,9 @@ def pack_models(paths: list[Path], target: Path) -> None:
         _archive(Path(name), target)
 
 
-def pack_libraries(target: Path, python: str) -> None:
+def pack_libraries(target: Path, python: str, same: Sequence[str], theirs: Sequence[str]) -> None:
     """Packages for a version of Python, without what no engine needs; once for each choice."""
-    wanted = [*(f"{name}=={metadata.version(name)}" for name in SAME), *THEIRS]
+    wanted = [*(f"{name}=={metadata.version(name)}" for name in same), *theirs]
     noted, note = target.with_suffix(".txt"), f"{python} {wanted} {DROPPED}"
     if target.exists() and noted.exists() and noted.read_text() == note:
         return
@@ -72,7 +74,8 @@ def pack_libraries(target: Path, python: str) -> None:
         for wheel in wheels.glob("*.whl"):
             shutil.unpack_archive(wheel, folder, "zip")
         _slim(folder)
-        _describe_afterglow(folder)
+        if target.name == LIBRARIES[0]:
+            _describe_afterglow(folder)
         _archive(folder, target)
     noted.write_text(note)
 

@@ -164,3 +164,26 @@ def test_a_limit_needs_something_to_compare_with(command):
     finished = command("bench", str(DIGITS), "--fail-above", "5")
     assert finished.status == 2
     assert "--fail-above needs a result to compare with" in finished.err
+
+
+def test_streams_are_compared_with_one_that_has_all_threads(command):
+    words = ("--streams", "2", "--threads", "2", "--json")
+    finished = command("bench", str(DIGITS), *words, *QUICK)
+    assert finished.status == 0
+    one, two = finished.json["streams"]
+    assert (one["streams"], one["threads"]) == (1, 2)
+    assert (two["streams"], two["threads"]) == (2, 1)
+    for row in (one, two):
+        assert row["problem"] is None
+        assert row["calls_per_second"] > 0
+        assert row["p50_seconds"] <= row["p99_seconds"]
+    assert finished.json["best"] in (1, 2)
+
+
+def test_streams_have_no_peers_and_are_numbers(command):
+    finished = command("bench", str(DIGITS), "--streams", "2", "--vs", "onnxruntime")
+    assert finished.status == 2
+    assert "--vs cannot be given with --streams" in finished.err
+    finished = command("bench", str(DIGITS), "--streams", "0")
+    assert finished.status == 2
+    assert "'0' are no numbers of streams" in finished.err

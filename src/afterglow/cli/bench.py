@@ -14,6 +14,7 @@ import click
 from rich.table import Table
 
 from afterglow.cli.batches import takes_batches
+from afterglow.cli.bench_streams import StreamCounts, bench_streams, check_alone
 from afterglow.cli.destination import BENCH, file_for, takes_force
 from afterglow.cli.each import for_each_extent
 from afterglow.cli.feed import build_feed, takes_inputs
@@ -77,6 +78,11 @@ NOTHING = "–"  # noqa: RUF001  a dash is what tables have
     show_default=True,
     help="Threads that call the model at the same time.",
 )
+@click.option(
+    "--streams",
+    type=StreamCounts(),
+    help="Compare numbers of calls that have cores of their own at the same time.",
+)
 @click.option("--save", metavar="FILE.json", help="Write the result, to compare with it later.")
 @click.option(
     "--against", metavar="FILE.json", help="Compare Afterglow with a result saved before."
@@ -114,21 +120,32 @@ def bench(session: Session, request: Request, **asked: Any) -> int:
     them.
 
     With --clients, several threads call the model at once: latencies are those of single calls,
-    and throughput is that of all together. With --against, the medians of turns are compared with
-    those of a saved result, and a difference counts only if its 95 % interval leaves out zero. The
-    exit status is 1 if Afterglow cannot run the model, or is too slow for --fail-above.
+    and throughput is that of all together. With --streams, Afterglow alone is timed: so many
+    streams divide the threads (all cores unless --threads says otherwise), with a client for each,
+    and one stream with all threads; auto tries every number that divides them.
+
+    With --against, the medians of turns are compared with those of a saved result, and a difference
+    counts only if its 95 % interval leaves out zero. The exit status is 1 if Afterglow cannot run
+    the model, or is too slow for --fail-above.
 
     \b
     Examples:
       afterglow bench model.onnx --vs onnxruntime --seconds 1
       afterglow bench model.onnx --dim batch=1,8 --threads 2
       afterglow bench model.onnx --clients 4 --save before.json
+      afterglow bench model.onnx --streams auto
       afterglow bench model.onnx --against before.json --fail-above 5
     """  # noqa: D301  click keeps lines after its mark as they are
     place = file_for(asked["save"], (BENCH,), request.path, option="--save", force=asked["force"])
     former = None if asked["against"] is None else read_result(asked["against"])
     if former is None and asked["fail_above"] is not None:
         raise UsageError("--fail-above needs a result to compare with", help="give --against")
+    if asked["streams"] is not None:
+        check_alone()
+        with StageClock(session.err) as clock:
+            plan = replace(_plan(request, asked, clock), peers=())
+            threads = request.options.threads
+            return bench_streams(session, plan, asked["streams"], threads, clock)
     with StageClock(session.err) as clock:
         plan = _plan(request, asked, clock)
         work = _work(request, plan)
@@ -220,8 +237,8 @@ def _feed(
     """The input arrays to run the model on, and the declared outputs."""
     inputs = asked["inputs"], asked["seed"]
     if request.is_saved:
-        taken = ("seconds", "peers", "warmup", "clients", "save", "against", "fail_above", "force")
-        model = load_saved(request, *taken)
+        timing = ("seconds", "peers", "warmup", "clients", "streams")
+        model = load_saved(request, *timing, "save", "against", "fail_above", "force")
         feed = saved_feed(model, request, *inputs)
         model.version_for(feed)  # report wrong shapes here, not in the process that is timed
         return feed, model.outputs

@@ -46,6 +46,7 @@ def compile(
     backend: Devices = "cpu",
     target: str = "host",
     threads: int | None = None,
+    streams: int = 1,
     partition: PartitionConfig | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Dims | None = None,
@@ -57,7 +58,7 @@ def compile(
     checkpoint: int | str | Sequence[str] | None = None,
     max_memory: int | str | None = None,
     exact: bool = False,
-    optimize_for: str = "speed",
+    optimize_for: str = "balance",
     unchecked: bool = False,
     precision: str = "float32",
     profile: Profile | str | Path | None = None,
@@ -88,7 +89,10 @@ def compile(
             these or of `LogicalDevice`s, over which the model is partitioned; or "auto" for all
             devices of this machine: docs/partitioning.md.
         target: the machine to generate code for, such as "host" or "x86-64-v3".
-        threads: number of threads; by default all cores that this process may use.
+        threads: number of threads; by default all cores that this process may use, or an equal
+            part of them for each stream.
+        streams: how many runs have cores of their own at the same time; further ones wait:
+            docs/serving.md.
         partition: how a model is partitioned over several devices; None for the fastest run.
         shapes: shapes of inputs by name, to bind dynamic dimensions.
         dims: extents of dimensions by name: a number; a text such as "past + 1" for an expression
@@ -110,7 +114,8 @@ def compile(
         max_memory: limit for a single tensor and for a run; a model that needs more is rejected.
             The default depends on the model and on the available memory: see docs/memory.md.
         exact: use no algorithms that round more than the definition: see docs/accuracy.md.
-        optimize_for: "speed", or "memory" if packed weights must not be larger than in the model.
+        optimize_for: "balance": packed weights take at most 1.5 times the memory that they take in
+            the model; "speed" if they may take any, "memory" if no more than in the model.
         unchecked: clamp indices that are out of range instead of raising: see docs/errors.md.
         precision: "float32"; "float16" or "bfloat16" to compute with floats of 16 bits where range
             and precision allow it; "weights_bf16" or "weights_f16" to store the weights of
@@ -144,6 +149,7 @@ def compile(
     dim_options = DimOptions.of(dims or {})
     options = Options(
         **placed_on(backend, target, threads, partition),
+        streams=streams,
         shapes=shapes or {},
         dims=dim_options.bound,
         values=values or {},

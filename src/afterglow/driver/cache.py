@@ -23,7 +23,6 @@ import numpy as np
 
 from afterglow.driver.devices import device_failures, device_of, find_device, is_own_backend
 from afterglow.driver.options import Options
-from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.saved import read_versions, save_versions
 from afterglow.runtime.version import Version
 from afterglow.support.atomic_file import PART_SUFFIX
@@ -115,8 +114,7 @@ class CompileCache:
         """The model stored under a key, if it is there and undamaged."""
         path = self._path(key)
         try:
-            loading = LoadOptions(options.threads, options.perf_map)
-            saved = read_versions(path, find_device, loading, key=key)
+            saved = read_versions(path, find_device, options.loading, key=key)
         except UsageError:
             with contextlib.suppress(OSError):
                 path.unlink()  # damaged, or of another format: if it was there at all

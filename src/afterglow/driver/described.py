@@ -15,7 +15,7 @@ from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.support.errors import UsageError
 
 _OF_A_PROCESS = (
-    *("threads", "shapes", "dims", "values", "partition", "rounding"),
+    *("threads", "streams", "shapes", "dims", "values", "partition", "rounding"),
     *("max_memory", "cache", "verify", "perf_map", "instruments", "progress"),
 )
 """Options that are not saved with a model."""

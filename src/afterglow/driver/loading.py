@@ -11,7 +11,7 @@ from afterglow.driver.environment import perf_map_by_default
 from afterglow.runtime import CompiledModel, load_model
 from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.saved_versions import Resumer
-from afterglow.runtime.threads import checked_threads
+from afterglow.runtime.threads import checked_streams, checked_threads, threads_of_stream
 from afterglow.runtime.version import SourceLeft
 from afterglow.support.packages import needed_for
 
@@ -21,10 +21,13 @@ def load_named(
     name: str | None,
     *,
     threads: int | None = None,
+    streams: int = 1,
     cache: bool | str | Path = True,
 ) -> CompiledModel:
     """Load a model as `load` does; errors call it by its name, if it has one."""
-    options = LoadOptions(checked_threads(threads), perf_map_by_default())
+    number = checked_streams(streams)
+    threads = threads_of_stream(checked_threads(threads), number)
+    options = LoadOptions(threads, perf_map_by_default(), number)
     resume = partial(_resume, options=options, cache=cache)
     return load_model(path, find_device, options, resume, name=name)
 
@@ -35,4 +38,4 @@ def _resume(source: SourceLeft, options: LoadOptions, cache: Any) -> Resumer:
         # here, because no other saved model needs the compiler to be imported
         from afterglow.driver.resume import ResumedModel  # noqa: PLC0415
 
-        return ResumedModel(source, threads=options.threads, perf_map=options.perf_map, cache=cache)
+        return ResumedModel(source, options, cache=cache)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from afterglow.backends.policy import DEFAULT, Policy
+from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.logical_device import LogicalDevice
-from afterglow.runtime.threads import checked_threads
+from afterglow.runtime.threads import checked_streams, checked_threads, threads_of_stream
 from afterglow.support.errors import UsageError
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
@@ -45,6 +46,9 @@ class Precision:
         return self.by_row or self.by_profile or self.weights in (i8, u4)
 
 
+GOALS = ("balance", "speed", "memory")
+"""What the algorithms of kernels are chosen for; the first is the default."""
+
 ACTIVATIONS = ("float32", "int8")
 """What products with matrices stored in blocks may multiply."""
 CACHE_TYPES = {"float32": f32, "float16": f16, "int8": i8}
@@ -75,6 +79,9 @@ class Options:
     backend: str = "cpu"
     target: str = "host"
     threads: int | None = None
+    """Threads of a run; None for all cores, or for those of a stream."""
+    streams: int = 1
+    """Runs at the same time that each have cores of their own."""
     devices: tuple[LogicalDevice, ...] = ()
     """What a model is partitioned over; nothing if one backend compiles all of it."""
     placing: PartitionConfig | None = None
@@ -124,7 +131,15 @@ class Options:
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "threads", checked_threads(self.threads))
+        streams = checked_streams(self.streams)
+        threads = threads_of_stream(checked_threads(self.threads), streams)
+        object.__setattr__(self, "streams", streams)
+        object.__setattr__(self, "threads", threads)
+
+    @property
+    def loading(self) -> LoadOptions:
+        """How what is compiled is loaded."""
+        return LoadOptions(self.threads, self.perf_map, self.streams)
 
     @property
     def in_floats(self) -> Options:
@@ -242,8 +257,14 @@ def cache_type_of(given: Any) -> str:
 
 def policy_of(exact: bool, optimize_for: str, unchecked: bool = False) -> Policy:
     """User constraints on the choice of algorithms, from the arguments of `compile`."""
-    if optimize_for not in ("speed", "memory"):
+    if optimize_for not in GOALS:
         raise UsageError(
-            f"a model cannot be optimised for {optimize_for!r}", help='use "speed" or "memory"'
+            f"a model cannot be optimised for {optimize_for!r}",
+            help=f"use {', '.join(map(repr, GOALS[:-1]))} or {GOALS[-1]!r}",
         )
-    return Policy(exact=exact, small_weights=optimize_for == "memory", unchecked=unchecked)
+    return Policy(
+        exact=exact,
+        small_weights=optimize_for == "memory",
+        most_weights=None if optimize_for == "speed" else DEFAULT.most_weights,
+        unchecked=unchecked,
+    )

@@ -272,7 +272,7 @@ class Partitioned:
         self, graph: PartGraph, interface: Interface, names: _Names, programs: Sequence[Program]
     ) -> CompiledFunction:
         artifact, device = to_artifact(graph, interface), find_device(DEVICE)
-        options = LoadOptions(self.options.threads, self.options.perf_map)
+        options = self.options.loading
         return CompiledFunction(
             interface,
             artifact.plan,

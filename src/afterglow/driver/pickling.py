@@ -15,17 +15,19 @@ from afterglow.runtime.native.machine import usable_cores
 def _reduced(model: CompiledModel) -> tuple[Any, ...]:
     """How pickle rebuilds a model; it is refused if it cannot be saved."""
     data = model.saved_bytes()
-    threads = getattr(model.compiled.executable, "threads", None)
-    return restore_pickled, (data, None if threads == usable_cores() else threads)
+    executable = model.compiled.executable
+    threads, streams = (getattr(executable, name, None) for name in ("threads", "streams"))
+    return restore_pickled, (data, None if threads == usable_cores() else threads, streams or 1)
 
 
-def restore_pickled(data: bytes, threads: int | None) -> CompiledModel:
+def restore_pickled(data: bytes, threads: int | None, streams: int = 1) -> CompiledModel:
     """The model that was pickled; its code and constants lie in memory of the system's."""
     descriptor = os.memfd_create("pickled model")
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()
-        return load_named(Path(f"/proc/self/fd/{descriptor}"), "the pickle", threads=threads)
+        path = Path(f"/proc/self/fd/{descriptor}")
+        return load_named(path, "the pickle", threads=threads, streams=streams)
 
 
 copyreg.pickle(CompiledModel, _reduced)

@@ -14,6 +14,7 @@ from afterglow.driver.sources import open_source
 from afterglow.driver.specialise import PartitionedModel
 from afterglow.frontends.base import Boundary, Partition, Remainder
 from afterglow.frontends.partition import open_remainder
+from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.segmented import Continuation
 from afterglow.runtime.version import SourceLeft
 
@@ -22,16 +23,9 @@ class ResumedModel:
     """Compiles what is left of a source, for models that were partitioned when they were saved."""
 
     def __init__(
-        self,
-        source: SourceLeft,
-        *,
-        threads: int | None,
-        perf_map: bool,
-        cache: bool | str | Path,
+        self, source: SourceLeft, loading: LoadOptions, *, cache: bool | str | Path
     ) -> None:
-        options = restore_options(
-            source.options, threads=threads, perf_map=perf_map, cache=cache_folder(cache)
-        )
+        options = restore_options(source.options, **vars(loading), cache=cache_folder(cache))
         graph = open_remainder(Remainder(source.graph, source.weights))
         self.recipe = Recipe(open_source(graph), options)
 

@@ -62,7 +62,6 @@ from afterglow.quantization.mixed_precision import MixedPrecision, choose_halves
 from afterglow.quantization.rounding import Rounding
 from afterglow.runtime import CompiledFunction
 from afterglow.runtime.artifact import Artifact
-from afterglow.runtime.device import LoadOptions
 from afterglow.runtime.micro_batches import MicroBatches
 from afterglow.support.errors import UnsupportedError, UsageError, VerifyError, warn
 from afterglow.support.lazy_dataclass import dataclass
@@ -159,6 +158,7 @@ class Stages:
             optimize=options.optimize,
             donate=options.donate_inputs,
             memories=Memories.of(backend.target.memories),
+            most_weights=options.policy.most_weights,
         )
 
     @property
@@ -427,7 +427,7 @@ class Stages:
     ) -> CompiledFunction:
         """Compile a planned program, and load it on its device."""
         backend, device = self.backend, find_device(self.backend.device)
-        options = LoadOptions(self.options.threads, self.options.perf_map)
+        options = self.options.loading
         artifact = None
         if self.options.verify and isinstance(backend, Verifying):
             executable = backend.verifying(program, options)

@@ -17,6 +17,7 @@ from afterglow.host.scheduler import Entry
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.load import is_saved_model
 from afterglow.runtime.logical_device import LogicalDevice
+from afterglow.runtime.native.machine import usable_cores
 from afterglow.runtime.partitioned.executable import PartitionedExecutable
 from afterglow.runtime.partitioned.graph import DEVICE as PARTITIONED
 from afterglow.support.errors import (
@@ -126,7 +127,7 @@ class Provisioner:
         self._add(Placement(device, model, load, self.replicas), [(device, needed)])
 
     def _place(self, device: HostDevice) -> None:
-        load = loader(self.source, device.logical, self.options)
+        load = loader(self.source, device.logical, self.options, device.streams.number)
         model = load()
         check_device(self.entry.name, model, device.logical)
         needed = needed_bytes(self.entry.name, model, self.replicas, device.logical)
@@ -151,16 +152,20 @@ class Provisioner:
 
 
 def loader(
-    source: Any, device: LogicalDevice, options: Mapping[str, Any]
+    source: Any, device: LogicalDevice, options: Mapping[str, Any], streams: int = 1
 ) -> Callable[[], CompiledModel]:
-    """What loads a model on a device; also a second time, if the device failed in between."""
+    """What loads a model on a device; also a second time, if the device failed in between.
+
+    Each of its streams has cores of its own, as long as there are cores; a model that somebody
+    compiled has what it was compiled with.
+    """
     if isinstance(source, CompiledModel):
         return _Copier(source)
+    most = max(1, usable_cores() // (device.threads or 1))
+    where: dict[str, Any] = {"threads": device.threads, "streams": min(streams, most)}
     if is_compiled(source):
-        return lambda: load(source, threads=device.threads)
-    return lambda: compile(
-        source, backend=device.backend, target=device.target, threads=device.threads, **options
-    )
+        return lambda: load(source, **where)
+    return lambda: compile(source, backend=device.backend, target=device.target, **where, **options)
 
 
 def divider(

@@ -51,6 +51,8 @@ class LoadOptions:
     """Threads of the host that compute; as many as this process may keep busy if None."""
     perf_map: bool = False
     """Whether the profiler `perf` is told the names of functions."""
+    streams: int = 1
+    """Runs at the same time that each have cores of their own, as many as there are threads."""
 
 
 @dataclass(frozen=True)

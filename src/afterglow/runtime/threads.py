@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
+from afterglow.runtime.native.machine import usable_cores
 from afterglow.support.errors import UsageError
 
 MOST_THREADS = 1024
@@ -13,23 +14,33 @@ MOST_THREADS = 1024
 
 def checked_threads(threads: Any) -> int | None:
     """The number of threads that a caller asks for; None for all cores that may be used."""
-    if threads is None:
-        return None
+    return None if threads is None else _checked("threads", threads, "omit it to use all cores")
+
+
+def checked_streams(streams: Any) -> int:
+    """The number of runs at the same time, each on cores of its own, that a caller asks for."""
+    return _checked("streams", streams, "omit it for runs that use all cores")
+
+
+def threads_of_stream(threads: int | None, streams: int) -> int | None:
+    """The threads of each stream: as many as are asked for, or an equal part of all cores."""
+    if threads is not None or streams == 1:
+        return threads
+    return max(1, usable_cores() // streams)
+
+
+def _checked(what: str, given: Any, otherwise: str) -> int:
     try:
-        number = None if isinstance(threads, bool) else index(threads)
+        number = None if isinstance(given, bool) else index(given)
     except TypeError:
         number = None
     if number is None:
-        raise UsageError(
-            f"threads must be a whole number, got {threads!r}",
-            help="omit it to use all cores",
-        )
+        raise UsageError(f"{what} must be a whole number, got {given!r}", help=otherwise)
     if number < 1:
-        raise UsageError(f"threads must be 1 or more, got {threads}")
+        raise UsageError(f"{what} must be 1 or more, got {given}")
     if number > MOST_THREADS:
         raise UsageError(
-            f"threads must be {MOST_THREADS:,} or fewer, got {_shown(number)}",
-            help="omit it to use all cores",
+            f"{what} must be {MOST_THREADS:,} or fewer, got {_shown(number)}", help=otherwise
         )
     return number
 

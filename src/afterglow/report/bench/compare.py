@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -62,6 +62,8 @@ class BenchPlan:
     """Seconds that each engine runs before it is timed."""
     clients: int = 1
     """Threads that call each engine at the same time."""
+    streams: int = 1
+    """Calls that have threads of their own at the same time."""
     kept: tuple[str, ...] = ()
     """Outputs that Afterglow keeps as state: other engines' are not compared."""
 
@@ -71,29 +73,51 @@ def compare(plan: BenchPlan, progress: Progress = lambda text: None) -> list[Mea
     with TemporaryDirectory(prefix="afterglow-bench-") as folder:
         np.savez(Path(folder) / FEED, **dict(plan.feed))  # type: ignore[arg-type]  # NumPy's stub
         runs = [_Run(name, plan, Path(folder)) for name in (OURS, *plan.peers)]
-        try:
-            _load(runs, progress)
-            _take_turns(runs, plan, progress)
-        finally:
-            for run in runs:
-                run.close()
+        _measure(runs, plan, progress)
         _compare_results(runs)
         return [run.measured for run in runs]
 
 
+def compare_streams(
+    plan: BenchPlan, counts: Sequence[int], progress: Progress = lambda text: None
+) -> list[Measurement]:
+    """Measurements of Afterglow with several numbers of streams, which divide the plan's threads.
+
+    Each has as many clients as streams; they take turns.
+    """
+    with TemporaryDirectory(prefix="afterglow-bench-") as folder:
+        np.savez(Path(folder) / FEED, **dict(plan.feed))  # type: ignore[arg-type]  # NumPy's stub
+        runs = []
+        for count in counts:
+            own = replace(plan, threads=max(1, plan.threads // count), streams=count, clients=count)
+            own = replace(own, keep=Path(folder) / f"{count}")
+            runs.append(_Run(OURS, own, Path(folder), f"streams {count}"))
+        _measure(runs, plan, progress)
+        return [run.measured for run in runs]
+
+
+def _measure(runs: Sequence[_Run], plan: BenchPlan, progress: Progress) -> None:
+    try:
+        _load(runs, progress)
+        _take_turns(runs, plan, progress)
+    finally:
+        for run in runs:
+            run.close()
+
+
 def _load(runs: Sequence[_Run], progress: Progress) -> None:
     for run in runs:
-        progress(f"{run.measured.engine}: compile and load")
+        progress(f"{run.title}: compile and load")
         run.attempt(run.start)
 
 
 def _take_turns(runs: Sequence[_Run], plan: BenchPlan, progress: Progress) -> None:
     for run in runs if plan.warmup else ():
-        progress(f"{run.measured.engine}: warm up")
+        progress(f"{run.title}: warm up")
         run.attempt(partial(run.warm_up, plan.warmup))
     for number in range(ROUNDS):
         for run in runs:
-            progress(f"{run.measured.engine}: turn {number + 1} of {ROUNDS}")
+            progress(f"{run.title}: turn {number + 1} of {ROUNDS}")
             run.attempt(partial(run.turn, plan.seconds / ROUNDS))
 
 
@@ -126,7 +150,8 @@ def _model_for(engine: str, plan: BenchPlan) -> str:
 class _Run:
     """One engine running the model: its process, and the measurement so far."""
 
-    def __init__(self, name: str, plan: BenchPlan, folder: Path) -> None:
+    def __init__(self, name: str, plan: BenchPlan, folder: Path, title: str = "") -> None:
+        self.title = title or name
         self.measured = Measurement(name, plan.threads, clients=plan.clients)
         if plan.clients > 1 and name not in (OURS, *CONCURRENT):
             self.measured.problem = "it is not timed with several clients"
@@ -140,6 +165,7 @@ class _Run:
             "engine": name,
             "model": str(Path(_model_for(name, plan)).absolute()),
             "threads": plan.threads,
+            "streams": plan.streams,
             "folder": str(self._folder),
             "feed": str(folder / FEED),
             "inputs": list(plan.feed),

@@ -49,7 +49,7 @@ class EngineProcess:
             )
         self._unread = b""
         if task["do"] == "serve":
-            self._pin(task.get("cores") or _last_cores(task["threads"]))
+            self._pin(task.get("cores") or _last_cores(task["threads"] * task.get("streams", 1)))
         self._write(task)
 
     def __enter__(self) -> Self:

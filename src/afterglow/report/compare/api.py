@@ -12,7 +12,7 @@ import numpy as np
 from afterglow.driver.api import loaded_profile
 from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.environment import cache_folder, max_memory_by_default
-from afterglow.driver.options import Options, check_bindings, policy_of
+from afterglow.driver.options import GOALS, Options, check_bindings, policy_of
 from afterglow.driver.partitioning import check_devices
 from afterglow.driver.placed import placed_on
 from afterglow.driver.profiled import open_profiled
@@ -106,7 +106,7 @@ def compare(
         profile=loaded_profile(profile),
         quantization=quantization,
         optimize=optimize,
-        policy=policy_of(exact, "speed"),
+        policy=policy_of(exact, GOALS[0]),
         max_memory=max_memory_by_default(),
         cache=cache_folder(cache),
     )

@@ -47,7 +47,9 @@ class CpuDevice:
         """Map the code into this process, and make it executable."""
         options = options or LoadOptions()
         native = from_artifact(artifact, self.restore_host)
-        return NativeExecutable(native, options.threads, perf_map=options.perf_map)
+        return NativeExecutable(
+            native, options.threads, perf_map=options.perf_map, streams=options.streams
+        )
 
     def allocate(self, type: TensorType) -> HostBuffer:
         """A buffer of zeros in the host's memory."""

@@ -39,7 +39,9 @@ from afterglow.runtime.native.program import (
     parsed_step,
     raise_alarm,
 )
+from afterglow.runtime.native.stream_set import CpuStream, stream_set
 from afterglow.runtime.native.timed_team import TimedTeam
+from afterglow.runtime.threads import threads_of_stream
 from afterglow.types import Array
 from afterglow.types.extent import Extents
 
@@ -54,20 +56,31 @@ _MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 class NativeExecutable(HostExecutable):
     """A compiled program, loaded; may be run by several threads at once.
 
-    Each run has a context of its own: memory that runs one after the other use again.
+    Each run has a context of its own: memory that runs one after the other use again, on the same
+    stream if there are several, so that it is near the cores that touched it first.
     """
 
     def __init__(
-        self, native: NativeProgram, threads: int | None = None, *, perf_map: bool = False
+        self,
+        native: NativeProgram,
+        threads: int | None = None,
+        *,
+        perf_map: bool = False,
+        streams: int = 1,
     ) -> None:
         check_runs_here(native.needs)
         self.native = native
-        self.threads = threads or usable_cores()
+        self.threads = threads_of_stream(threads, streams) or usable_cores()
+        self.streams = streams
+        self._stream_set = stream_set(streams, self.threads)
         self.constants = aligned_bytes(native.constants)
         self.loaded = load_image(native.image, file=native.code_file)
         if perf_map:
             write_perf_map(self.loaded)
-        self._contexts: list[Context] = []
+        self._near = {0 if self._stream_set is None else self._stream_set.home: self.constants}
+        """Constants by the node of the memory that they are in."""
+        self._contexts: dict[int, list[Context]] = {place: [] for place in range(streams)}
+        """Contexts that no run has, by streams."""
         self._shared: dict[tuple[str | int, ...], bool] = {}
         """Whether parts are worth several threads, by their names and the extents of a run."""
         address = ctypes.c_void_p
@@ -95,6 +108,16 @@ class NativeExecutable(HostExecutable):
 
         These are arrays by the places of outputs; others are new.
         """
+        if self._stream_set is None:
+            return self._run(inputs, states, targets)
+        return self._stream_set.run(lambda: self._run(inputs, states, targets))
+
+    def _run(
+        self,
+        inputs: Sequence[Array],
+        states: Mapping[str, DeviceBuffer],
+        targets: Mapping[int, Array],
+    ) -> list[Array]:
         inputs, outputs, context = self.begin(inputs, states, targets)
         host = self.start_host(context, inputs, outputs, states)
         for part in self.native.parts:
@@ -169,10 +192,12 @@ class NativeExecutable(HostExecutable):
         extents: Extents,
     ) -> Context:
         """A context that nobody else uses, with the addresses of these arrays and the extents."""
+        stream = self._stream
+        place = 0 if stream is None else stream.place
         try:
-            context = self._contexts.pop()
+            context = self._contexts[place].pop()
         except IndexError:  # asking first would not help: another thread may take the last one
-            context = Context(self)
+            context = Context(self, self._constants_near(stream), place)
         bases = context.bases
         arrays = (*inputs, *outputs, *map(host_array, states.values()))
         for place, array in enumerate(arrays, FIRST_OTHER):
@@ -181,6 +206,19 @@ class NativeExecutable(HostExecutable):
             context.extents[:] = [*extents.values()]
             context.known = extents
         return context
+
+    def _constants_near(self, stream: CpuStream | None) -> Array:
+        """The constants in the memory near a stream: copied there by the first run, on its cores.
+
+        A system puts memory near the core that writes it first.
+        """
+        if stream is None:
+            return self.constants
+        if stream.node not in self._near:
+            copy = empty_bytes(self.constants.nbytes)
+            copy[:] = self.constants
+            self._near.setdefault(stream.node, copy)
+        return self._near[stream.node]
 
     def start_host(
         self,
@@ -196,7 +234,7 @@ class NativeExecutable(HostExecutable):
     def give_back(self, context: Context) -> None:
         """End a run: let others use its context, if it raised no alarm."""
         self.check_alarms(context)
-        self._contexts.append(context)
+        self._contexts[context.place].append(context)
 
     def check_alarms(self, context: Context) -> None:
         """Raise an error if machine code met an index that is out of range."""
@@ -229,8 +267,16 @@ class NativeExecutable(HostExecutable):
             known = self._shared[key] = part.is_shared_at(context.known)
         return known
 
+    @property
+    def _stream(self) -> CpuStream | None:
+        """The stream that the calling thread has, if there are several."""
+        return None if self._stream_set is None else self._stream_set.held
+
     def _pool(self) -> Pool:
         """The threads that share its steps."""
+        stream = self._stream
+        if stream is not None:
+            return stream.pool(lambda: self.native.pool)
         return process_pool(lambda: self.native.pool)
 
     def _run_native(self, part: Native, context: Context) -> None:
@@ -252,7 +298,9 @@ class NativeExecutable(HostExecutable):
 class Context:
     """The memory of a run: the table of bases, the arena, and what kernels and threads need."""
 
-    def __init__(self, executable: NativeExecutable) -> None:
+    def __init__(self, executable: NativeExecutable, constants: Array, place: int) -> None:
+        self.place = place
+        """Of the stream that uses it."""
         native, interface = executable.native, executable.native.interface
         steps = max((p.steps for p in native.parts if isinstance(p, Native)), default=0)
         self.scratch_bytes = native.scratch_bytes
@@ -268,7 +316,7 @@ class Context:
         self.bases: Any = (ctypes.c_void_p * (FIRST_OTHER + others + 1))()
         self.bases[FIRST_OTHER + others] = QUIET
         self.bases[ARENA] = self.arena.ctypes.data
-        self.bases[CONSTANTS] = executable.constants.ctypes.data
+        self.bases[CONSTANTS] = constants.ctypes.data
         self.bases[ALARMS] = self.alarms.ctypes.data
         self.known: Extents = {}
         """What the extents were set from."""

@@ -37,6 +37,8 @@ class BenchJob:
     """Smallest and largest extent, and step, of dimensions that Afterglow's program is for."""
     ops: tuple[str, ...] = ()
     """Python files that declare ops of the user's own, for Afterglow."""
+    streams: int = 1
+    """Calls that have threads of their own at the same time, for Afterglow."""
 
     def zeros(self) -> dict[str, Any]:
         """Example inputs, for engines that compile by running the model."""

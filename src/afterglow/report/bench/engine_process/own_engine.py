@@ -42,7 +42,8 @@ class AfterglowEngine(Engine):
         saved = Path(job.model) if self._is_saved(job.model) else job.folder / SAVED
         if not saved.exists():
             return AfterglowRunner(self._compile(job))
-        return AfterglowRunner(self.afterglow.load(saved, threads=job.threads, cache=False))
+        where = {"threads": job.threads, "streams": job.streams}
+        return AfterglowRunner(self.afterglow.load(saved, **where, cache=False))
 
     def _declare(self, job: BenchJob) -> None:
         if job.ops:
@@ -53,7 +54,7 @@ class AfterglowEngine(Engine):
 
     def _compile(self, job: BenchJob) -> Any:
         shapes = {} if job.ranges else job.shapes
-        given = {"threads": job.threads, "shapes": shapes}
+        given = {"threads": job.threads, "streams": job.streams, "shapes": shapes}
         if not job.options:
             return self.afterglow.compile(job.model, cache=False, dims=job.ranges, **given)
         dims = import_module("afterglow.driver.dims").DimOptions.of(job.ranges)

@@ -74,6 +74,7 @@ def _job(task: dict[str, Any]) -> BenchJob:
         task.get("options", {}),
         {name: tuple(bounds) for name, bounds in task.get("ranges", {}).items()},
         tuple(task.get("ops", ())),
+        task.get("streams", 1),
     )
 
 
