@@ -198,7 +198,8 @@ SEQUENCES = """
         total = ReduceSum <keepdims = 0> (x)
         rows = Loop (most, , none) <body = b (int64 i, bool c, seq(float[3, 4]) before)
             => (bool on, seq(float[3, 4]) after) {
-            f = Cast <to = 1> (i)
+            k = SequenceLength (before)
+            f = Cast <to = 1> (k)
             part = Add (x, f)
             after = SequenceInsert (before, part)
             t = Mul (f, total)

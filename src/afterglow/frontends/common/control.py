@@ -18,7 +18,15 @@ import numpy as np
 
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.frontends.common.growing_loops import LoopGrowth, steps_between
-from afterglow.frontends.definition.context import Imported, NodeContext
+from afterglow.frontends.common.list_results import BranchLists, LoopLists
+from afterglow.frontends.common.lists import compact_rows, settled
+from afterglow.frontends.definition.context import (
+    Imported,
+    ImportedBody,
+    NodeContext,
+    RowList,
+    StaticSequence,
+)
 from afterglow.frontends.definition.dialect import Results
 from afterglow.frontends.definition.driven import drive_branch, drive_loop, no_parts
 from afterglow.frontends.definition.model import CUT_AXES
@@ -81,7 +89,8 @@ def choice(n: NodeContext) -> Results:
                 return _two_branches(n, condition)
         except NeedsInliningError:
             known = n.value_of(condition)
-    return n.inline("then_branch" if known else "else_branch")
+    results = n.inline("then_branch" if known else "else_branch")
+    return [settled(n, value) for value in results]
 
 
 def _conjunction(n: NodeContext, condition: Value) -> Value | None:
@@ -116,28 +125,30 @@ def _is_constant(value: Value, wanted: bool) -> bool:
     return isinstance(value, Constant) and bool(value.data.all()) is wanted
 
 
-def _two_branches(n: NodeContext, condition: Value) -> tuple[Value, ...]:
-    (then_branch, then_captured), (else_branch, else_captured) = _branches(n)
+def _two_branches(n: NodeContext, condition: Value) -> list[Imported]:
+    bodies = _branches(n)
+    then_branch, else_branch = (body.subgraph for body in bodies)
     if _output_types(then_branch.function) != _output_types(else_branch.function):
         raise NeedsInliningError("the branches return different types")
-    captured = list(dict.fromkeys([*then_captured, *else_captured]))
-    _take_inputs(then_branch.function, then_captured, captured)
-    _take_inputs(else_branch.function, else_captured, captured)
-    return n.emit_all(If(then_branch, else_branch), condition, *captured)
+    lists = BranchLists.of(*bodies)
+    captured = list(dict.fromkeys([value for body in bodies for value in body.captured]))
+    for body in bodies:
+        _take_inputs(body.subgraph.function, body.captured, captured)
+    return lists.placed(n.emit_all(If(then_branch, else_branch), condition, *captured))
 
 
-def _branches(n: NodeContext) -> list[tuple[Subgraph, list[Value]]]:
+def _branches(n: NodeContext) -> list[ImportedBody]:
     """Both branches, or why there are not both.
 
     Where a model has a branch for each shape, types and shapes in one of them may not fit together:
     then the condition must be known. Each is imported once, as there are branches in branches.
     """
-    found: list[tuple[Subgraph, list[Value]]] = []
+    found: list[ImportedBody] = []
     problems: list[Problem] = []
     failed = 0
     for name in ("then_branch", "else_branch"):
         try:
-            found.append(n.body(name, ()))
+            found.append(n.body_with_lists(name, ()))
         except ProblemsError as error:
             problems.extend(error.problems)
             failed += 1
@@ -180,11 +191,10 @@ def loop(n: NodeContext) -> Results:
     carried = n.operands[2:]
     if n.is_driven:
         return drive_loop(n, limit, condition, carried)
-    tensors = [value for value in carried if isinstance(value, Value)]
     body, changing = n.graph_attribute("body"), n.graph.session.changing
-    if len(tensors) == len(carried) and id(body) not in changing:
+    if None not in carried and id(body) not in changing:
         try:
-            return _with_lengths(n, _loop_as_function(n, limit, condition, tensors), len(carried))
+            return _with_lengths(n, _loop_as_function(n, limit, condition, carried), len(carried))
         except NeedsInliningError as error:
             n.graph.session.refused[id(n.proto)] = error.what
             if isinstance(error, ChangesTypesError):
@@ -201,23 +211,33 @@ def _with_lengths(
     """Results with the lengths of carried values behind them, which are known if not told yet."""
     before = len(n.graph_attribute("body").output)
     axes = n.integers(CUT_AXES, ())
-    if len(results) > before or not axes:
+    if len(results) > before:
         return results
-    lengths: list[Value | None] = []
-    for value, axis in zip(results[:carried], axes, strict=True):
-        has_axis = isinstance(value, Value) and -value.type.rank <= axis < value.type.rank
-        extent = value.type.shape[axis] if isinstance(value, Value) and has_axis else 0
-        lengths.append(n.integers_of((extent,), (1,)))
-    return [*results, *[None] * (before - len(results)), *lengths]
+    if not axes:
+        return results if n.graph.frame.places else [settled(n, value) for value in results]
+    pairs = [_with_length(n, *each) for each in zip(results[:carried], axes, strict=True)]
+    values, lengths = ([pair[side] for pair in pairs] for side in (0, 1))
+    return [*values, *results[carried:], *[None] * (before - len(results)), *lengths]
+
+
+def _with_length(
+    n: NodeContext, value: Imported | None, axis: int
+) -> tuple[Imported | None, Value | None]:
+    """A carried value as one that is read behind the loop, and its length; of a list its rows."""
+    if isinstance(value, RowList):
+        return compact_rows(n, value) or (StaticSequence(), None)
+    if not isinstance(value, Value) or not -value.type.rank <= axis < value.type.rank:
+        return value, None
+    return value, n.integers_of((value.type.shape[axis],), (1,))
 
 
 def _loop_as_function(
-    n: NodeContext, limit: Value, condition: Value, carried: Sequence[Value]
-) -> tuple[Value, ...]:
+    n: NodeContext, limit: Value, condition: Value, carried: Sequence[Imported | None]
+) -> list[Imported | None]:
     """An op with the body as a function, which may make carried values longer each time."""
     try:
         with n.graph.session.attempt():
-            return _loop_as_op(n, limit, condition, carried)
+            return _loop_as_op(n, limit, condition, LoopLists.of(n, carried))
     except GrowsError as error:
         if error.most == math.inf:
             raise ChangesTypesError(
@@ -225,11 +245,11 @@ def _loop_as_function(
             ) from None
         if error.is_counted and error.most * len(n.graph_attribute("body").node) <= MOST_INLINED:
             raise
-        types = [value.type for value in carried]
+        types = [value.type for value in carried if isinstance(value, Value)]
         growth = LoopGrowth.of(error.steps, types, int(error.most), f"{n.builder.name}.iteration")
         try:
             with n.graph.session.attempt():
-                return _loop_as_op(n, limit, condition, carried, growth)
+                return _loop_as_op(n, limit, condition, LoopLists.of(n, carried), growth)
         except NeedsInliningError:
             raise
         except AfterglowError as problem:  # an op that takes no ranged extents, for instance
@@ -241,15 +261,18 @@ def _loop_as_op(
     n: NodeContext,
     limit: Value,
     condition: Value,
-    carried: Sequence[Value],
+    lists: LoopLists,
     growth: LoopGrowth | None = None,
-) -> tuple[Value, ...]:
+) -> list[Imported | None]:
+    carried: Sequence[Value] = lists.tensors
     types = [value.type for value in carried] if growth is None else growth.types(growth.iteration)
     goes_on = n.constant(np.array(True))  # as the body sees it: else it would not run
-    body, captured = n.body("body", (TensorType(i64, ()), goes_on, *types))
-    function = body.function
+    imported = n.body_with_lists("body", (TensorType(i64, ()), goes_on, *lists.inputs(types)))
+    body, captured, function = imported.subgraph, imported.captured, imported.subgraph.function
+    own = len(function.outputs) - 1 - len(carried)
+    _check_count(len(function.outputs) - 1, len(carried))
+    lists.append_outputs(imported)
     returned = _output_types(function)[1:]
-    _check_count(len(returned), len(carried))
     facts = _facts(n, function, limit, carried)
     _check_carried(types, facts, growth)
     if growth is not None:
@@ -261,18 +284,20 @@ def _loop_as_op(
     if _is_true(function.outputs[0].value) or _only_limit_ends(n, facts, limit):
         trips = _trips(n, limit, condition, must=stacks)
         if growth is None and trips is not None and (largest(trips) <= MOST_NUMBERED or stacks):
-            return _counted(n, body, trips, carried, captured)
-    if stacks and trips is None:
+            return lists.placed(n, _counted(n, body, trips, carried, captured), own)
+    if own and trips is None:
         ends = (condition, *deciding_values(facts))
-        if all(map(n.graph.known.is_known, ends)) or not n.wants(len(returned)):
+        if all(map(n.graph.known.is_known, ends)) or not n.wants(lists.count + own):
             raise NeedsInliningError("the number of iterations depends on what they compute")
     is_counted = stacks or (growth is not None and trips is None)
     first = _with_rows(n, function, facts.trips, limit, carried) if is_counted else carried
     op = Loop(body, len(first), 0 if growth is None else growth.iteration)
     results = n.emit_all(op, limit, condition, *first, *captured)
-    if growth is None:
-        return results
-    return growth.rooms(n, results) if trips is None else growth.results(n, results, trips)
+    if growth is not None and trips is not None:
+        results = growth.results(n, results, trips)
+    elif growth is not None:
+        results = growth.rooms(n, results, lists.places)
+    return lists.placed(n, results, own, is_counted=trips is None)
 
 
 def _check_carried(

@@ -112,11 +112,16 @@ class LoopGrowth:
         found[stacked.start : stacked.stop] = [_begin(n, found[i], 0, trips) for i in stacked]
         return tuple(found)
 
-    def rooms(self, n: NodeContext, results: Sequence[Value]) -> tuple[Value, ...]:
-        """What a loop returns that counts iterations: rooms, and how long values in them are."""
+    def rooms(
+        self, n: NodeContext, results: Sequence[Value], places: Sequence[int]
+    ) -> tuple[Value, ...]:
+        """What a loop returns that counts iterations: rooms, and how long values in them are.
+
+        `places` are those of the values among all that the loop carries.
+        """
         axes = () if n.graph.frame.places else n.integers(CUT_AXES, ())  # a body cannot cut
         count, lengths = results[-1], []
-        for place, (type, step) in enumerate(zip(self.first, self.steps, strict=True)):
+        for place, type, step in zip(places, self.first, self.steps, strict=True):
             axis, by = step or (axes[place] if axes else 0, 0)
             if by and n.is_read(place) and (not axes or axes[place] % type.rank != axis):
                 raise ChangesTypesError(

@@ -35,6 +35,18 @@ class StaticSequence(tuple[Value, ...]):
     """An ONNX sequence whose length is known when importing: it needs no run-time object."""
 
 
+@dataclass(frozen=True, eq=False)
+class RowList:
+    """An ONNX sequence of tensors of one type, as the rows of some tensors.
+
+    Each part has rows, and which of them there are: None if all. In a body it is what the body
+    appends to the list `base`, which it cannot read; None if the parts are all of it.
+    """
+
+    parts: tuple[tuple[Value, Value | None], ...] = ()
+    base: RowList | None = None
+
+
 @dataclass(frozen=True)
 class RowMaps:
     """An ONNX sequence of maps, one a row of a tensor; its columns belong to the keys."""
@@ -57,7 +69,20 @@ class ComplexParts:
     parts: Value
 
 
-Imported: TypeAlias = Value | StaticSequence | RowMaps | KnownMap | ComplexParts
+@dataclass(frozen=True)
+class ImportedBody:
+    """A body as a function, and the outer values that it captures.
+
+    `lists` are those of its outputs, by their places, that are lists: of these the function returns
+    nothing, as `lists.py` says how.
+    """
+
+    subgraph: Subgraph
+    captured: list[Value]
+    lists: Mapping[int, RowList]
+
+
+Imported: TypeAlias = Value | StaticSequence | RowList | RowMaps | KnownMap | ComplexParts
 """What a name stands for; None in its place is an input not given, or an empty optional."""
 
 ChoiceT = TypeVar("ChoiceT")
@@ -102,7 +127,7 @@ class NodeContext:
                 "complex numbers are not supported by this op",
                 help="compute with real and imaginary parts",
             )
-        what = "a sequence" if isinstance(operand, (StaticSequence, RowMaps)) else "a map"
+        what = "a sequence" if isinstance(operand, (StaticSequence, RowList, RowMaps)) else "a map"
         raise ModelError(f"input {index} is {what}, a tensor is needed")
 
     def values(self) -> list[Value]:
@@ -362,6 +387,15 @@ class NodeContext:
         Of each input the type is given, or its value if that is the same each time: then it is none
         of the function. Returns the function and the outer values that it captured.
         """
+        body = self.body_with_lists(name, inputs)
+        if body.lists:
+            raise NeedsInliningError(f"{name} returns a sequence, not a tensor")
+        return body.subgraph, body.captured
+
+    def body_with_lists(
+        self, name: str, inputs: Sequence[TensorType | Constant | RowList]
+    ) -> ImportedBody:
+        """The same for a body that may also append to lists, which are no inputs of its own."""
         return self.graph.import_body(self, name, inputs)
 
     def inline(

@@ -15,6 +15,7 @@ from afterglow.frontends.definition.context import (
     Imported,
     KnownMap,
     NodeContext,
+    RowList,
     RowMaps,
     StaticSequence,
 )
@@ -125,12 +126,20 @@ def _known(n: NodeContext, value: Imported | None) -> Any:
             return None
         case StaticSequence():
             return [n.value_of(element) for element in value]
+        case RowList():
+            return [row for part in value.parts for row in _rows(n, *part)]
         case ComplexParts():
             raise UnsupportedError("complex numbers in such a body are not supported")
         case KnownMap() | RowMaps():
             raise UnsupportedError("a map in the body of If, Loop or Scan is not supported")
         case Value():
             return n.value_of(value)
+
+
+def _rows(n: NodeContext, rows: Value, present: Value | None) -> list[Array]:
+    """The rows that there are."""
+    found = n.value_of(rows)
+    return [np.asarray(row) for row in (found if present is None else found[n.value_of(present)])]
 
 
 def _imported(n: NodeContext, value: Any) -> Imported | None:

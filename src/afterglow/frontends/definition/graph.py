@@ -6,7 +6,12 @@ from collections.abc import Container, Mapping, Sequence
 from functools import partial
 
 from afterglow.frontends.base import NeedsValuesError
-from afterglow.frontends.definition.context import Imported, NodeContext
+from afterglow.frontends.definition.context import (
+    Imported,
+    ImportedBody,
+    NodeContext,
+    RowList,
+)
 from afterglow.frontends.definition.dialect import Dialect, Importer, Results
 from afterglow.frontends.definition.differentiated import variables
 from afterglow.frontends.definition.frame import Frame, Session, TooLargeError
@@ -235,8 +240,8 @@ class GraphImporter:
         return inner.results([info.name for info in graph.output])
 
     def import_body(
-        self, n: NodeContext, name: str, inputs: Sequence[TensorType | Constant]
-    ) -> tuple[Subgraph, list[Value]]:
+        self, n: NodeContext, name: str, inputs: Sequence[TensorType | Constant | RowList]
+    ) -> ImportedBody:
         """See `NodeContext.body`."""
         graph = n.graph_attribute(name)
         module = self.session.module
@@ -248,25 +253,33 @@ class GraphImporter:
             for input_name, given in zip(names, inputs, strict=True):
                 inner.scope.define(input_name, self._body_input(function, input_name, given))
             inner.add_graph(graph)
-            _add_outputs(function, [info.name for info in graph.output], inner)
-        return Subgraph(function), list(inner.scope.captured)
+            lists = _add_outputs(function, [info.name for info in graph.output], inner)
+        return ImportedBody(Subgraph(function), list(inner.scope.captured), lists)
 
-    def _body_input(self, function: Function, name: str, given: TensorType | Constant) -> Value:
+    def _body_input(
+        self, function: Function, name: str, given: TensorType | Constant | RowList
+    ) -> Value | RowList:
         """An input of a body: one that is the same each time is none of the function."""
-        if isinstance(given, Constant):
+        if isinstance(given, (Constant, RowList)):
             return given
         placeholder = function.input(name, given)
         self.session.forms.open.add(placeholder)
         return placeholder
 
 
-def _add_outputs(function: Function, names: Sequence[str], graph: GraphImporter) -> None:
-    """Return what the names stand for; a body may return one value twice."""
-    free = NameScope()
-    for name, value in zip(names, graph.results(names), strict=True):
+def _add_outputs(
+    function: Function, names: Sequence[str], graph: GraphImporter
+) -> dict[int, RowList]:
+    """Return what the names stand for; a body may return one value twice. Lists are left out."""
+    free, lists = NameScope(), {}
+    for place, (name, value) in enumerate(zip(names, graph.results(names), strict=True)):
+        if isinstance(value, RowList) and value.base is not None:
+            lists[place] = value
+            continue
         if not isinstance(value, Value):
             raise NeedsInliningError(f"{name!r} is a sequence or an optional, not a tensor")
         function.output(free.claim(name), value)
+    return lists
 
 
 def _input_names(name: str, graph: GraphDef, given: int) -> list[str]:

@@ -20,6 +20,7 @@ from afterglow.frontends.definition.context import (
     ComplexParts,
     Imported,
     KnownMap,
+    RowList,
     RowMaps,
     StaticSequence,
 )
@@ -226,6 +227,8 @@ def _returned(graph: GraphImporter, parameter: Parameter) -> Imported | None:
         raise ModelError(f"output {parameter.name!r} is produced by no node") from None
     if isinstance(value, KnownMap):
         raise UnsupportedError(f"output {parameter.name!r} is a map that the model is given")
+    if isinstance(value, RowList):
+        raise UnsupportedError(f"output {parameter.name!r} is a list that a loop appended to")
     if isinstance(value, ComplexParts):
         raise UnsupportedError(
             f"output {parameter.name!r} is complex, which is not supported",

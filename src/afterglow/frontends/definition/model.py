@@ -211,6 +211,9 @@ def constant(name: str, array: Array) -> TensorDef:
     return TensorDef(name, lambda: array)
 
 
+ROWS_DOMAIN, FIRST_ROWS, SEQUENCE_OF_ROWS = "afterglow.rows", "FirstRows", "SequenceOfRows"
+"""The ops behind a loop that make a sequence of the rows which the loop appended."""
+
 CUT_AXES = "cut_axes"
 """The attribute of a loop with the axes along which carried values may become longer."""
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from afterglow.frontends.base import MOST_DECIDING, HostNode, Partition, Progress
-from afterglow.frontends.definition.model import GraphDef, NodeDef, model_name
+from afterglow.frontends.definition.model import FIRST_ROWS, GraphDef, NodeDef, model_name
 from afterglow.frontends.definition.order import reads
 from afterglow.frontends.definition.scope import Scope
 from afterglow.graph import Constant, Value
 from afterglow.support.lazy_dataclass import dataclass
 
 _ON_HOST = frozenset(
-    {"Compress", "NonMaxSuppression", "NonZero", "Range", "Slice", "StringSplit", "Unique"}
+    {
+        *("Compress", "NonMaxSuppression", "NonZero", "Range", "Slice", "StringSplit", "Unique"),
+        FIRST_ROWS,
+    }
 )
 """Ops best run where they are: fewer shapes come out of them than values go in."""
 

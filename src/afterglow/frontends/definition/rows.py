@@ -8,25 +8,43 @@ reads is a Slice of it. So the loop has static types, and only the Slice does no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
 from onnx import helper
 
-from afterglow.frontends.definition.model import CUT_AXES, count_name, rows_name
+from afterglow.frontends.definition.model import (
+    CUT_AXES,
+    FIRST_ROWS,
+    ROWS_DOMAIN,
+    SEQUENCE_OF_ROWS,
+    count_name,
+    rows_name,
+)
 
 _FIRST_OPSET = 10
 """Since when a Slice takes its bounds as inputs."""
+
+_READERS = {
+    *("ConcatFromSequence", "SequenceLength", "SequenceAt", "SequenceInsert", "SequenceErase"),
+    "Loop",
+}
+"""Ops that take a list as rows."""
 
 
 def with_rows(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The model with Slices behind such loops: a copy of it if there are any."""
     opset = max((e.version for e in proto.opset_import if e.domain in ("", "ai.onnx")), default=0)
-    if opset < _FIRST_OPSET or not _any_ends_when_it_likes(proto.graph):
+    if opset < _FIRST_OPSET:
+        return proto
+    if not _any_ends_when_it_likes(proto.graph) and not any(_lists_behind(proto.graph)):
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
+    lists = [*_lists_behind(copy.graph)]
     _split_rows(copy.graph)
+    for loop, places in lists:
+        copy.graph.node.extend(_split_lists(loop, places))
     return copy
 
 
@@ -69,6 +87,43 @@ def _slices(loop: onnx.NodeProto) -> list[onnx.NodeProto]:
             given.append(name + "\0axis")
         nodes.append(helper.make_node("Slice", given, [name], name=loop.name))
     return nodes
+
+
+def _split_lists(loop: onnx.NodeProto, places: Sequence[int]) -> list[onnx.NodeProto]:
+    """Have a loop return rows of lists, and how many of them there are; what stands behind it."""
+    carried, outputs = len(_body(loop).input) - 2, len(_body(loop).output)
+    if not any(attribute.name == CUT_AXES for attribute in loop.attribute):
+        loop.output.extend([""] * (outputs - len(loop.output) + carried))
+        loop.attribute.append(helper.make_attribute(CUT_AXES, [0] * carried))
+    nodes = []
+    for place in places:
+        name = loop.output[place]
+        parts, present = [rows_name(name), count_name(name)], name + "\0present"
+        loop.output[place], loop.output[outputs + place] = parts
+        for op, given, made in ((FIRST_ROWS, parts, present), (SEQUENCE_OF_ROWS, [present], name)):
+            nodes.append(helper.make_node(op, given, [made], loop.name, domain=ROWS_DOMAIN))
+    return nodes
+
+
+def _lists_behind(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, list[int]]]:
+    """The loops of a graph with the places of lists that they carry, and of which rows are read."""
+    returned = {info.name for info in graph.output}
+    users: dict[str, list[onnx.NodeProto]] = {}
+    for node in graph.node:
+        for name in node.input:
+            users.setdefault(name, []).append(node)
+    for loop in filter(_is_loop, graph.node):
+        body = _body(loop)
+        places = [
+            place
+            for place, name in enumerate(loop.output[: len(body.input) - 2])
+            if body.output[1 + place].type.HasField("sequence_type")
+            and name
+            and name not in returned
+            and all(user.op_type in _READERS for user in users.get(name, ()))
+        ]
+        if places:
+            yield loop, places
 
 
 def _integer(name: str, number: int) -> onnx.NodeProto:
@@ -120,13 +175,18 @@ def _body(loop: onnx.NodeProto) -> onnx.GraphProto:
 
 def _ends_when_it_likes(node: onnx.NodeProto) -> bool:
     """Whether it is a loop that more than its limit may end."""
+    return _is_loop(node) and not _always_goes_on(_body(node))
+
+
+def _is_loop(node: onnx.NodeProto) -> bool:
+    """Whether it is a loop that returns no more than its body does."""
     has_body = any(a.name == "body" and a.HasField("g") for a in node.attribute)
     if node.op_type != "Loop" or node.domain not in ("", "ai.onnx") or not has_body:
         return False
     body = _body(node)
     if len(body.input) < 2 or not len(body.input) - 1 <= len(body.output):
         return False
-    return len(node.output) < len(body.output) and not _always_goes_on(body)
+    return len(node.output) < len(body.output)
 
 
 def _always_goes_on(body: onnx.GraphProto) -> bool:

@@ -9,6 +9,7 @@ from afterglow.frontends.definition.context import (
     ComplexParts,
     Imported,
     KnownMap,
+    RowList,
     RowMaps,
     StaticSequence,
 )
@@ -46,6 +47,7 @@ class Scope:
         self._entries: dict[str, _Entry] = {"": None}
         self._variables: set[str] = set()
         self._sources: dict[Value, Value] = {}
+        self._lists: dict[RowList, RowList] = {}
 
     def __contains__(self, name: object) -> bool:
         """Whether this graph itself defines the name."""
@@ -123,6 +125,8 @@ class Scope:
         """An outer value, as this function sees it; constants belong to the whole module."""
         if value is None or isinstance(value, (Constant, KnownMap)):
             return value
+        if isinstance(value, RowList):
+            return self._lists.setdefault(value, RowList(base=value))
         if isinstance(value, RowMaps):
             rows = self._captured(value.rows)
             assert isinstance(rows, Value)

@@ -15,6 +15,7 @@ from afterglow.frontends.definition.context import (
     Imported,
     KnownMap,
     NodeContext,
+    RowList,
     RowMaps,
     StaticSequence,
 )
@@ -147,6 +148,10 @@ def _type_of(operand: Imported | None) -> onnx.TypeProto:
             return onnx.TypeProto()
         case StaticSequence():
             element = _type_of(operand[0]) if operand else onnx.TypeProto()
+            element.tensor_type.ClearField("shape")
+            return onnx.helper.make_sequence_type_proto(element)
+        case RowList(parts):
+            element = _type_of(parts[0][0]) if parts else onnx.TypeProto()
             element.tensor_type.ClearField("shape")
             return onnx.helper.make_sequence_type_proto(element)
         case RowMaps() | KnownMap() | ComplexParts():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from afterglow.frontends.common.lists import appended, concatenated, elements_of, length_of
 from afterglow.frontends.common.movement import integer_constant, reshaped, split_along
-from afterglow.frontends.definition.context import NodeContext, StaticSequence
+from afterglow.frontends.definition.context import Imported, NodeContext, RowList, StaticSequence
+from afterglow.frontends.definition.model import FIRST_ROWS, ROWS_DOMAIN, SEQUENCE_OF_ROWS
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
-from afterglow.ops.movement import Concat
+from afterglow.ops.movement import Concat, slice_axis
 from afterglow.ops.rules import normal_axis
 
 MOST_PARTS = 2**14
@@ -19,6 +23,23 @@ def sequence_empty(n: NodeContext) -> StaticSequence:
     return StaticSequence()
 
 
+@onnx_op(FIRST_ROWS, domain=ROWS_DOMAIN)
+def first_rows(n: NodeContext) -> Sequence[Imported | None]:
+    """What a loop appended to a list: the first rows of those that there may be, or all."""
+    rows = n.operands[0]
+    if not isinstance(rows, Value) or n.get(1) is None:
+        return [rows]
+    (count,) = n.known_extents(1)
+    return [n.emit(slice_axis(rows.type, 0, 0, count), rows)]
+
+
+@onnx_op(SEQUENCE_OF_ROWS, domain=ROWS_DOMAIN)
+def sequence_of_rows(n: NodeContext) -> Sequence[Imported | None]:
+    """A list of rows, if it is not a sequence already."""
+    rows = n.operands[0]
+    return [RowList(((rows, None),)) if isinstance(rows, Value) else rows]
+
+
 @onnx_op("SequenceConstruct")
 def sequence_construct(n: NodeContext) -> StaticSequence:
     """The operands."""
@@ -28,34 +49,47 @@ def sequence_construct(n: NodeContext) -> StaticSequence:
 @onnx_op("SequenceLength")
 def sequence_length(n: NodeContext) -> Value:
     """How many elements there are."""
+    if isinstance(n.operands[0], RowList):
+        return length_of(n, n.operands[0])
     return integer_constant(n, len(n.sequence(0)))
 
 
 @onnx_op("SequenceAt")
 def sequence_at(n: NodeContext) -> Value:
     """One element."""
-    return n.sequence(0)[_position(n, 1, len(n.sequence(0)))]
+    elements = _sequence(n)
+    return elements[_position(n, 1, len(elements), len(elements))]
 
 
 @onnx_op("SequenceInsert")
-def sequence_insert(n: NodeContext) -> StaticSequence:
+def sequence_insert(n: NodeContext) -> StaticSequence | RowList:
     """Put an element before a position, or at the end."""
-    elements = n.sequence(0)
-    at = _position(n, 2, len(elements) + 1) if n.get(2) is not None else len(elements)
+    rows = n.operands[0]
+    if isinstance(rows, RowList) and rows.base is not None and n.get(2) is None:
+        return appended(n, rows, n[1])
+    elements = _sequence(n)
+    length = len(elements)
+    at = length if n.get(2) is None else _position(n, 2, length + 1, length)
     return StaticSequence((*elements[:at], n[1], *elements[at:]))
 
 
 @onnx_op("SequenceErase")
 def sequence_erase(n: NodeContext) -> StaticSequence:
     """Leave out an element: the last if no position is given."""
-    elements = n.sequence(0)
-    at = _position(n, 1, len(elements)) if n.get(1) is not None else len(elements) - 1
+    elements = _sequence(n)
+    length = len(elements)
+    at = length - 1 if n.get(1) is None else _position(n, 1, length, length)
     return StaticSequence((*elements[:at], *elements[at + 1 :]))
 
 
-def _position(n: NodeContext, index: int, positions: int) -> int:
-    """A known position, which may count from the end of the sequence."""
-    length = len(n.sequence(0))
+def _sequence(n: NodeContext) -> StaticSequence:
+    """The elements of operand 0 one by one."""
+    rows = n.operands[0]
+    return elements_of(n, rows) if isinstance(rows, RowList) else n.sequence(0)
+
+
+def _position(n: NodeContext, index: int, positions: int, length: int) -> int:
+    """A known position, which may count from the end of a sequence of some length."""
     given = n.known_int(index)
     position = given + length if given < 0 else given
     if not 0 <= position < positions:
@@ -87,6 +121,9 @@ def split_to_sequence(n: NodeContext) -> StaticSequence:
 @onnx_op("ConcatFromSequence")
 def concat_from_sequence(n: NodeContext) -> Value:
     """Join the elements along an axis, or along a new one."""
+    if isinstance(n.operands[0], RowList):
+        is_new = bool(n.integer("new_axis", 0))
+        return concatenated(n, n.operands[0], n.integer("axis"), is_new=is_new)
     parts = list(n.sequence(0))
     if not parts:
         raise n.fail("an empty sequence cannot be joined")
