@@ -16,6 +16,8 @@ class Policy:
     """Whether sums are formed as they are defined: no algorithm that saves multiplications."""
     small_weights: bool = False
     """Whether weights may take no more memory than they do in the model."""
+    most_weights: float | None = 1.5
+    """How many times the memory of its weights a program may take for them; None for any."""
     least_workspace: bool = False
     """Whether kernels that need little memory are preferred to fast ones."""
     unchecked: bool = False

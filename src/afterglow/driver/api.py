@@ -58,7 +58,7 @@ def compile(
     checkpoint: int | str | Sequence[str] | None = None,
     max_memory: int | str | None = None,
     exact: bool = False,
-    optimize_for: str = "speed",
+    optimize_for: str = "balance",
     unchecked: bool = False,
     precision: str = "float32",
     profile: Profile | str | Path | None = None,
@@ -114,7 +114,8 @@ def compile(
         max_memory: limit for a single tensor and for a run; a model that needs more is rejected.
             The default depends on the model and on the available memory: see docs/memory.md.
         exact: use no algorithms that round more than the definition: see docs/accuracy.md.
-        optimize_for: "speed", or "memory" if packed weights must not be larger than in the model.
+        optimize_for: "balance": packed weights take at most 1.5 times the memory that they take in
+            the model; "speed" if they may take any, "memory" if no more than in the model.
         unchecked: clamp indices that are out of range instead of raising: see docs/errors.md.
         precision: "float32"; "float16" or "bfloat16" to compute with floats of 16 bits where range
             and precision allow it; "weights_bf16" or "weights_f16" to store the weights of

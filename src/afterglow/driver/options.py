@@ -46,6 +46,9 @@ class Precision:
         return self.by_row or self.by_profile or self.weights in (i8, u4)
 
 
+GOALS = ("balance", "speed", "memory")
+"""What the algorithms of kernels are chosen for; the first is the default."""
+
 ACTIVATIONS = ("float32", "int8")
 """What products with matrices stored in blocks may multiply."""
 CACHE_TYPES = {"float32": f32, "float16": f16, "int8": i8}
@@ -254,8 +257,14 @@ def cache_type_of(given: Any) -> str:
 
 def policy_of(exact: bool, optimize_for: str, unchecked: bool = False) -> Policy:
     """User constraints on the choice of algorithms, from the arguments of `compile`."""
-    if optimize_for not in ("speed", "memory"):
+    if optimize_for not in GOALS:
         raise UsageError(
-            f"a model cannot be optimised for {optimize_for!r}", help='use "speed" or "memory"'
+            f"a model cannot be optimised for {optimize_for!r}",
+            help=f"use {', '.join(map(repr, GOALS[:-1]))} or {GOALS[-1]!r}",
         )
-    return Policy(exact=exact, small_weights=optimize_for == "memory", unchecked=unchecked)
+    return Policy(
+        exact=exact,
+        small_weights=optimize_for == "memory",
+        most_weights=None if optimize_for == "speed" else DEFAULT.most_weights,
+        unchecked=unchecked,
+    )

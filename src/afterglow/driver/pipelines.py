@@ -17,6 +17,7 @@ from afterglow.memory.passes import (
     AliasOutputs,
     DonateInputs,
     DropDeadStores,
+    FitWeights,
     FormStacks,
     PlanKernels,
     PlanMemories,
@@ -292,6 +293,7 @@ def placing_pipeline(
     optimize: bool,
     donate: bool,
     memories: Memories | None = None,
+    most_weights: float | None = None,
 ) -> ProgramPipeline:
     """From tidy instructions to a program in which everything has its address."""
     sharing = (
@@ -306,6 +308,7 @@ def placing_pipeline(
         "place",
         (
             PlanKernels(plan),  # first: workspace is memory like any other
+            *(() if most_weights is None else (FitWeights(alternatives, most_weights),)),
             *(sharing if optimize else ()),
             *(at_the_peak if optimize and memories is None else ()),
             PlanMemory() if memories is None else PlanMemories(memories),

@@ -158,6 +158,7 @@ class Stages:
             optimize=options.optimize,
             donate=options.donate_inputs,
             memories=Memories.of(backend.target.memories),
+            most_weights=options.policy.most_weights,
         )
 
     @property

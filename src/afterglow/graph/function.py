@@ -15,6 +15,7 @@ from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.names import NameScope
 from afterglow.types import Array, FillLevel, Quantization, TensorType
 from afterglow.types.extent import Extents, RangedExtent, undecided, walk_extents
+from afterglow.types.mapped import release_pages
 
 
 @dataclass
@@ -248,6 +249,7 @@ class Module:
     def erase_constant(self, constant: Constant) -> None:
         """Remove a constant that nothing uses."""
         del self.constants[constant.name]
+        release_pages(constant.data)
         self._names.release(constant.name)
 
     def erase_state(self, state: Placeholder) -> None:

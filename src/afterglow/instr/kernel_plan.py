@@ -39,6 +39,8 @@ class KernelPlan:
     """The operands, by position, whose padding the kernel would rather find in memory."""
     gap: tuple[int, ...] = ()
     """Elements to leave unused behind each axis of such an operand, to make its strides larger."""
+    weight_growth: int = 0
+    """Bytes that packed operands take besides those of the constants that they are made of."""
     alignment: int = 1
     """A number of bytes: buffers must begin at its multiples."""
 

@@ -124,6 +124,8 @@ def plan_text(plan: KernelPlan | None) -> str:
         needs["workspace"] = tuple(plan.workspace.items())
     if plan.thread_bytes:
         needs["thread_bytes"] = plan.thread_bytes
+    if plan.weight_growth:
+        needs["weight_growth"] = plan.weight_growth
     needs.update({name: value for name in _PLAN_TUPLES if (value := getattr(plan, name))})
     if plan.alignment > 1:
         needs["alignment"] = plan.alignment

@@ -12,6 +12,7 @@ from afterglow.memory.sharing import share_buffers
 from afterglow.memory.stacking import form_stacks
 from afterglow.memory.staging import MemoriesPlan, plan_memories
 from afterglow.memory.updates import update_in_place
+from afterglow.memory.weight_budget import fit_weights
 from afterglow.memory.workspace import AlternativePlans, reduce_workspace
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "by_definition",
     "donate_inputs",
     "drop_dead_stores",
+    "fit_weights",
     "form_stacks",
     "place_lifetimes",
     "plan_kernels",

@@ -93,6 +93,11 @@ class _Aliaser:
         self.live = np.zeros(len(program.body), np.int64)
         for life in self.lives.values():
             self.live[life.start : life.end + 1] += life.size
+        self.alive: list[list[Buffer]] = [[] for _ in program.body]
+        """What is live at each instruction, moved or not."""
+        for root, life in self.lives.items():
+            for index in range(life.start, life.end + 1):
+                self.alive[index].append(root)
 
     def run(self) -> int:
         aliases: list[_Alias] = []
@@ -124,8 +129,7 @@ class _Aliaser:
     def _next_alias(self) -> _Alias | None:
         """Move the largest buffer that can be moved of those live at the peak."""
         when = int(self.live.argmax())
-        here = [root for root, life in self.lives.items() if life.start <= when <= life.end]
-        here = [root for root in here if root not in self.scratch]
+        here = [r for r in self.alive[when] if r in self.lives and r not in self.scratch]
         for root in sorted(here, key=lambda root: -self.lives[root].size):
             for host in self.hosts:
                 alias = self._alias(root, host)

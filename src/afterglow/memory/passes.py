@@ -19,6 +19,7 @@ from afterglow.memory.sharing import share_buffers
 from afterglow.memory.stacking import form_stacks
 from afterglow.memory.staging import plan_memories
 from afterglow.memory.updates import update_in_place
+from afterglow.memory.weight_budget import fit_weights
 from afterglow.memory.workspace import AlternativePlans, reduce_workspace
 from afterglow.passes import ProgramPass, Property
 
@@ -111,6 +112,21 @@ class PlanKernels(MemoryPass):
         """See the class."""
         plan_kernels(program, self.plan)
         return True
+
+
+class FitWeights(MemoryPass):
+    """Takes kernels with smaller packed weights where all of them exceed a budget."""
+
+    name = "fit-weights"
+    requires = frozenset({Property.KERNELS_PLANNED})
+
+    def __init__(self, alternatives: AlternativePlans, most: float) -> None:
+        self.alternatives = alternatives
+        self.most = most
+
+    def change(self, program: Program) -> bool:
+        """See the class."""
+        return bool(fit_weights(program, self.alternatives, self.most))
 
 
 class DonateInputs(MemoryPass):

@@ -110,9 +110,15 @@ def _smaller(
     fit = [
         (size, plan)
         for size, plan in sized
-        if size < live and plan.cost >= current.cost and plan.thread_bytes <= current.thread_bytes
+        if size < live and plan.cost >= current.cost and _takes_no_more(plan, current)
     ]
     return sorted(fit, key=lambda pair: pair[1].cost)
+
+
+def _takes_no_more(plan: KernelPlan, current: KernelPlan) -> bool:
+    """Whether a plan takes no more memory besides workspace: of threads, and for weights."""
+    growth = plan.weight_growth - current.weight_growth
+    return plan.thread_bytes <= current.thread_bytes and growth <= 0
 
 
 def _workspace(plan: KernelPlan, alignment: int) -> int:

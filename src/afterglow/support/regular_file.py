@@ -29,12 +29,23 @@ def open_regular(path: Path) -> BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
+class FileMap(mmap.mmap):
+    """The bytes of a file in memory, which nobody writes: pages can be read again at any time."""
+
+    def release(self, start: int, stop: int) -> None:
+        """Give back the memory of the whole pages in a range, until they are read again."""
+        first, end = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, stop // mmap.PAGESIZE
+        length = end * mmap.PAGESIZE - first
+        if length > 0 and hasattr(mmap, "MADV_DONTNEED"):
+            self.madvise(mmap.MADV_DONTNEED, first, length)
+
+
 def map_file(path: Path) -> memoryview:
     """The bytes of a file: read as they are used, and shared with whoever else reads it."""
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
             return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return memoryview(FileMap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def check_regular(path: Path, mode: int) -> None:

@@ -211,6 +211,29 @@ def test_winograd_of_weights_that_vary(
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize(
+    ("shape", "results"), [((2, 9, 12, 21), 37), ((2, 3, 2, 67), 260)], ids=["apart", "in units"]
+)
+def test_winograd_of_constant_weights_in_each_run(
+    shape: Shape, results: int, size: int, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def only(r: KernelRequest) -> list[Algorithm]:
+        plan = WinogradPlan.of(r.step, r.target, size, in_run=True)
+        assert plan.transforms_apart == (results == 37)
+        made = winograd_algorithm(r.step, plan)
+        assert made.weight_growth == 0
+        return [made]
+
+    monkeypatch.setitem(ENTRIES, Conv, replace(ENTRIES[Conv], algorithms=only))
+    bench = Bench(Target.of(target))
+    weight = bench.constant(random(results, 3, 3, shape[-1]))
+    operands = bench.input(random(*shape)), weight, bench.input(random(results))
+    bench.step(Relu(), bench.step(conv((3, 3), 1, 1), *operands), stored=True)
+    bench.check(pieces=3, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("op", "shape", "weight"),
     [

@@ -47,6 +47,7 @@ def build(
         assert main is not None
         write_run_alone(main)
         main.is_plain = True
+        pool = compiling.executor.submit(pool_image, target, compiled)
         objects = compiling.objects(generated.modules, generated.constants.writes())
     parts = _parts(generated)
     hosted = tuple(part.index for part in parts if isinstance(part, Host))
@@ -59,7 +60,7 @@ def build(
         arena_bytes=program.arena_bytes or 0,
         scratch_bytes=generated.scratch_bytes,
         checks=tuple(generated.checks),
-        pool=pool_image(target, compiled),
+        pool=pool.result(),
         may_run_long=generated.may_run_long,
         step_text="\n".join(_one_line(n) for n in step_names(generated.segments)).encode(),
         host=_hosted(generated, hosted, unchecked) if hosted else None,

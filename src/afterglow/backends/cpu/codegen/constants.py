@@ -14,6 +14,7 @@ from afterglow.instr import Buffer
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.memory import empty_bytes
 from afterglow.types import Array
+from afterglow.types.mapped import release_pages
 
 Write: TypeAlias = Callable[[], None]
 """Writes a constant to its place in the block."""
@@ -56,7 +57,8 @@ class Constants:
         key = (*constant, packed)
         if key not in self._offsets:
             others = self._packed.setdefault(constant, [])
-            place = self._append(_packing(packed.pack(elements_of(buffer))))
+            elements = elements_of(buffer)
+            place = self._append(_packing(packed.pack(elements)), elements)
             found = self._equal(place, others)
             if found is None:
                 others.append(place)
@@ -96,18 +98,25 @@ class Constants:
 
     def _place(self, key: Hashable, make: Callable[[], Array]) -> int:
         if key not in self._offsets:
-            self._offsets[key] = self._append(Packing.of(make())).start
+            made = make()
+            self._offsets[key] = self._append(Packing.of(made), made).start
         return self._offsets[key]
 
-    def _append(self, packing: Packing) -> slice:
+    def _append(self, packing: Packing, source: Array) -> slice:
         """A place behind what is there, for a packing and zeros up to where the next may begin."""
         start, end = self.size, self.size + _padded(packing.nbytes)
         if end > self._room.nbytes:
             self.expect(max(end, GROWTH * self._room.nbytes))
         self._room[start + packing.nbytes : end] = 0
-        self._pending.append(partial(packing.write_to, self._room[start:end]))
+        self._pending.append(partial(_write, packing, self._room[start:end], source))
         self.size = end
         return slice(start, end)
+
+
+def _write(packing: Packing, memory: Array, source: Array) -> None:
+    """Write a packing, after which what it was made from need not be in memory."""
+    packing.write_to(memory)
+    release_pages(source)
 
 
 def _packing(made: Array | Packing) -> Packing:

@@ -26,8 +26,8 @@ class Algorithm:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     is_exact: bool = True
     """Whether sums are formed as they are defined, without saving multiplications."""
-    grows_weights: bool = False
-    """Whether packed weights take more memory than the model's own."""
+    weight_growth: int = 0
+    """Bytes that packed weights take besides those of the model's own."""
 
     def plan(self, extra_cost: float = 0.0) -> KernelPlan:
         """The plan that says so; `extra_cost` is that of the steps around the anchor."""
@@ -39,13 +39,14 @@ class Algorithm:
             sum(storage.nbytes for storage in self.needs.scratch.values()),
             self.needs.packed,
             self.needs.halo,
+            weight_growth=self.weight_growth,
         )
 
     def is_allowed(self, policy: Policy) -> bool:
         """Whether the user's constraints admit it."""
         if policy.exact and not self.is_exact:
             return False
-        return not (policy.small_weights and self.grows_weights)
+        return not (policy.small_weights and self.weight_growth > 0)
 
     def follows(self, plan: KernelPlan) -> bool:
         """Whether a plan asks for it."""

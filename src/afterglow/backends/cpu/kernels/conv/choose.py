@@ -41,7 +41,7 @@ from afterglow.backends.cpu.micro.cost import (
 from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.target import Target
-from afterglow.instr import OpInstr, Region
+from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.types.dtype import f32
 from afterglow.types.extent import is_ranged, largest, smallest
 
@@ -73,10 +73,17 @@ def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
     others = [winograd_algorithm(step, plan) for plan in plans]
     if is_ranged(step.outs[0].type.size):
         return _by_extents(step, [plain, *others], plans)
+    if _is_packed(step.required[1]):
+        in_run = (WinogradPlan.of(step, target, size, in_run=True) for size in SIZES)
+        others.extend(winograd_algorithm(step, plan) for plan in in_run)
     others.sort(key=lambda algorithm: algorithm.cost)
-    if others[0].cost * WINOGRAD_GAIN < listed[0].cost:
-        return [*others, *listed]
-    return [*listed, *others]
+    pays = [each for each in others if each.cost * WINOGRAD_GAIN < listed[0].cost]
+    return [*pays, *listed, *others[len(pays) :]]
+
+
+def _is_packed(weight: Buffer) -> bool:
+    """Whether a weight would be packed, which could be transformed in each run as well."""
+    return weight.region is Region.CONSTANT and weight.type.dtype is f32
 
 
 def _by_extents(

@@ -61,7 +61,7 @@ def strassen_algorithm(plan: StrassenPlan, cost: float) -> Algorithm:
         needs,
         {"tile": (plan.tile.rows, plan.tile.columns), "blocks": largest(plan.blocks)},
         is_exact=False,
-        grows_weights=True,
+        weight_growth=plan.weight_growth,
     )
 
 

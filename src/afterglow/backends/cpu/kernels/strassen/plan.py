@@ -182,6 +182,17 @@ class StrassenPlan:
         return rows * self.line
 
     @property
+    def packed_size(self) -> int:
+        """Elements of the packed rhs: of all right factors, of ranged rows those of rhs, too."""
+        return self.panels * self.panel * (PRODUCTS + self.is_ranged)
+
+    @property
+    def weight_growth(self) -> int:
+        """Bytes that the packed rhs takes besides those of rhs."""
+        rhs = self.product.depth * self.product.columns
+        return max(1, self.packed_size - rhs) * f32.itemsize
+
+    @property
     def panel(self) -> int:
         """Elements of a panel of a right factor."""
         return self.half_depth * self.tile.columns

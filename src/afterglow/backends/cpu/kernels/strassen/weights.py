@@ -48,8 +48,7 @@ def pack_factors(plan: StrassenPlan) -> Pack:
                         packed[number] = cut[quarter]
                     _write_sums(cut, [packed[number] for number in SUMS])
 
-        size = quarters + (quarters if plan.is_ranged else quarters // 4 * (PRODUCTS - 4))
-        return Packing((size,), np.dtype(np.float32), write)
+        return Packing((plan.packed_size,), np.dtype(np.float32), write)
 
     return pack
 

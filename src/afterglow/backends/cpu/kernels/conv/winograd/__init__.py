@@ -22,15 +22,19 @@ from afterglow.backends.cpu.llvm.emitter import Index, Value
 from afterglow.backends.cpu.micro.cost import WINOGRAD_INPUT, WINOGRAD_OUTPUT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Storage
 from afterglow.backends.cpu.micro.rows import split
-from afterglow.instr import OpInstr
+from afterglow.instr import OpInstr, Region
 from afterglow.types.dtype import f32
 from afterglow.types.extent import largest
+
+IN_RUN = "in run"
+"""The setting of plans that transform constant weights in each run, which takes less memory."""
 
 
 def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
     """Winograd's algorithm for a convolution, by a plan."""
     weight, bias = weight_needs(step, plan), bias_needs(step, plan.panels, 1)
     matrices = plan.places * plan.matrix
+    is_constant = step.required[1].region is Region.CONSTANT
     between = Storage(f32, plan.size * plan.side * plan.panels.width)
     scratch = {"between": between, **weight.scratch}
     workspace = {**weight.workspace, **bias.workspace}
@@ -47,10 +51,18 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
         float(plan.cost_of([largest(n) for n in (plan.batch, *plan.extents)])),
         lambda k: _write_winograd(k, plan),
         KernelNeeds(workspace, scratch, (*weight.packed, *bias.packed)),
-        {"size": plan.size},
+        {"size": plan.size, **({"weights": IN_RUN} if plan.in_run and is_constant else {})},
         is_exact=False,
-        grows_weights=True,
+        weight_growth=_weight_growth(step, plan),
     )
+
+
+def _weight_growth(step: OpInstr, plan: WinogradPlan) -> int:
+    """Bytes that a transformed weight takes besides those of the weight, if it is packed."""
+    if plan.in_run:
+        return 0  # it is filled up to whole panels, as by any algorithm
+    size = plan.panels.padded * plan.places * plan.channels
+    return size * f32.itemsize - step.required[1].type.nbytes
 
 
 def _write_winograd(k: Kernel, plan: WinogradPlan) -> None:

@@ -66,11 +66,14 @@ class WinogradPlan:
     runs: tuple[TileRun, ...]
     heights: tuple[int, ...] = ()
     weight_cost: int = 0
-    """The cost of transforming the weight in a run."""
+    """The cost of transforming the weight in a run; 0 if that is done before."""
 
     @staticmethod
-    def of(step: OpInstr, target: Target, size: int) -> WinogradPlan:
-        """Blocks that are even, and not too large for caches."""
+    def of(step: OpInstr, target: Target, size: int, *, in_run: bool = False) -> WinogradPlan:
+        """Blocks that are even, and not too large for caches.
+
+        Weights that are not constant are transformed in each run, and others if `in_run` says so.
+        """
         batch, height, width, results = step.outs[0].type.shape
         weight = step.required[1]
         channels, lanes = weight.type.shape[-1], max(1, target.vector_bits // f32.bits)
@@ -85,12 +88,17 @@ class WinogradPlan:
             most //= 2
         tiles, runs, heights = block_of(count, most, rows)
         extents, blocks = (height, width), -(-count // most)
-        varies = weight.region is not Region.CONSTANT
-        made = varies * (size + 2) ** 2 * channels * panels.padded
+        in_run = in_run or weight.region is not Region.CONSTANT
+        made = in_run * (size + 2) ** 2 * channels * panels.padded
         return WinogradPlan(
             *(size, batch, extents, channels, panels, most, tiles, blocks, lanes, runs, heights),
             weight_cost=round(WINOGRAD_WEIGHT * made),
         )
+
+    @property
+    def in_run(self) -> bool:
+        """Whether the weight is transformed in each run, rather than packed."""
+        return self.weight_cost > 0
 
     @property
     def points(self) -> tuple[float, ...]:

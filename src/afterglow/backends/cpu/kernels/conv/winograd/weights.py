@@ -1,4 +1,4 @@
-"""Winograd's transform of weights: of constants when a model is compiled, of others in each run.
+"""Winograd's transform of weights: when a model is compiled, or in each run.
 
 Transformed weights lie by panel, place, channel of x, and result. In a run, a unit transforms some
 channels of a panel: along columns of the kernel into memory of its own, then along rows.
@@ -26,21 +26,25 @@ from afterglow.types.dtype import f32
 
 BLOCK = 1 << 18
 """Multiplications of a block of a constant's transform: it stays in caches, and in one thread."""
+TAPS = 9
+"""Elements of a kernel."""
 MOST_CHANNELS, LEAST_CHANNELS = 64, 16
 """Channels that a unit transforms, if there are such divisors of all."""
 
 
 def weight_needs(step: OpInstr, plan: WinogradPlan) -> KernelNeeds:
     """Memory for a weight that is transformed in a run, and what a unit works in; else packed."""
-    weight = step.required[1]
-    if weight.region is Region.CONSTANT:
+    if not plan.in_run:
         return KernelNeeds(packed=(1,))
-    size = _channels(plan) * plan.panels.width
-    scratch = {"taps": Storage(f32, 9 * size), "columns": Storage(f32, 3 * plan.side * size)}
+    is_constant = step.required[1].region is Region.CONSTANT
+    size, packed = _channels(plan) * plan.panels.width, (1,) if is_constant else ()
+    scratch = {"columns": Storage(f32, 3 * plan.side * size)}
+    if not is_constant:
+        scratch["taps"] = Storage(f32, TAPS * size)
     if plan.transforms_apart:
         made = Storage(f32, plan.panels.padded * plan.places * plan.channels)
-        return KernelNeeds({"panels": made}, scratch)
-    return KernelNeeds(scratch={**scratch, "panel": Storage(f32, plan.panel_size)})
+        return KernelNeeds({"panels": made}, scratch, packed)
+    return KernelNeeds({}, {**scratch, "panel": Storage(f32, plan.panel_size)}, packed)
 
 
 class WeightPanels:
@@ -50,7 +54,7 @@ class WeightPanels:
         self.e, self.plan = p.e, plan
         self.transform = None
         weight = p.step.required[1]
-        if weight.region is Region.CONSTANT:
+        if not plan.in_run:
             pack = pack_transformed(plan.panels, plan.points)
             self.panels = p.packed(weight, f"winograd{plan.size}", pack, f32)
         elif plan.transforms_apart:
@@ -64,14 +68,14 @@ class WeightPanels:
             return self.panels + number * self.plan.panel_size
         for columns in each_kind(self.e, self.plan.panels, self.e.index(0), number):
             with self.e.loop(self.transform.pieces, name="piece") as piece:
-                self.transform.write(columns, piece, self.panels)
+                self.transform.write(columns, number, piece, self.panels)
         return self.panels
 
 
 def write_weight(k: Kernel, plan: WinogradPlan) -> None:
-    """Write the phase that transforms a weight which is not constant, if there is one."""
+    """Write the phase that transforms a weight in a run, if there is one."""
     weight = k.step.required[1]
-    if weight.region is Region.CONSTANT or not plan.transforms_apart:
+    if not plan.in_run or not plan.transforms_apart:
         return
     units = plan.panels.count * (plan.channels // _channels(plan))
     with k.phase(units, plan.weight_cost, f"winograd{plan.size}_weight") as p:
@@ -79,7 +83,7 @@ def write_weight(k: Kernel, plan: WinogradPlan) -> None:
         with p.units() as unit:
             number, piece = (p.e.index(part) for part in split(unit, transform.pieces))
             for columns in each_kind(p.e, plan.panels, p.e.index(0), number):
-                transform.write(columns, piece, panels + number * plan.panel_size)
+                transform.write(columns, number, piece, panels + number * plan.panel_size)
 
 
 def _channels(plan: WinogradPlan) -> int:
@@ -93,22 +97,35 @@ class WeightTransform:
 
     def __init__(self, p: Phase, plan: WinogradPlan, weight: Buffer) -> None:
         self.e, self.plan, self.weight = p.e, plan, weight
-        self.source = p.pointer(weight)
-        self.taps, self.columns = p.scratch("taps"), p.scratch("columns")
+        self.is_packed = weight.region is Region.CONSTANT
+        if self.is_packed:
+            self.source = p.packed(weight, "winograd_taps", pack_taps(plan.panels), f32)
+        else:
+            self.source, self.taps = p.pointer(weight), p.scratch("taps")
+        self.columns = p.scratch("columns")
         self.count = _channels(plan)
         self.pieces = plan.channels // self.count
 
-    def write(self, columns: Columns, piece: Value, panel: Pointer) -> None:
-        """Pack the taps of a piece of a panel, then transform columns, then rows."""
+    def write(self, columns: Columns, number: Value, piece: Value, panel: Pointer) -> None:
+        """Transform columns of a piece of a panel, given its number, then rows."""
         e, plan, side = self.e, self.plan, self.plan.side
         step, size = plan.channels * columns.width, self.count * columns.width
-        self._pack(columns, piece)
+        taps, distance = self._taps(columns, number, piece)
         with e.loop(3, name="column") as column:
-            source, to = self.taps + column * size, self.columns + column * size
-            self._transform(columns, source, 3 * size, to, 3 * size)
+            source, to = taps + column * distance, self.columns + column * size
+            self._transform(columns, source, 3 * distance, to, 3 * size)
         with e.loop(side, name="row") as row:
             source, to = self.columns + row * (3 * size), panel + row * (side * step)
             self._transform(columns, source, size, to + piece * size, step)
+
+    def _taps(self, columns: Columns, number: Value, piece: Value) -> tuple[Pointer, int]:
+        """Where the taps of a piece lie, packed now or before, and how far they are apart."""
+        size, channels = self.count * columns.width, self.plan.channels
+        if self.is_packed:
+            panel = self.source + number * (TAPS * channels * self.plan.panels.width)
+            return panel + piece * size, channels * columns.width
+        self._pack(columns, piece)
+        return self.taps, size
 
     def _pack(self, columns: Columns, piece: Value) -> None:
         """Put the taps into memory, of each the channels, of each the results of the panel."""
@@ -136,7 +153,16 @@ class WeightTransform:
 def pack_transformed(panels: Panels, points: tuple[float, ...]) -> Pack:
     """The packing of a transformed weight [O, 3, 3, C]: by panel, place, channel of x, result."""
     matrix = weight_matrix(points)
-    both = np.kron(matrix, matrix)
+    return _pack_panels(panels, np.kron(matrix, matrix))
+
+
+def pack_taps(panels: Panels) -> Pack:
+    """The packing of a weight that is transformed later: by panel, tap, channel of x, result."""
+    return _pack_panels(panels, np.eye(TAPS))
+
+
+def _pack_panels(panels: Panels, both: Array) -> Pack:
+    """The packing of a weight [O, 3, 3, C] whose taps are transformed by a matrix."""
 
     def pack(weight: Array) -> Packing:
         places, channels = len(both), weight.shape[-1]
