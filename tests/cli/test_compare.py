@@ -130,3 +130,10 @@ def test_inputs_come_from_the_dump(command, paths, tmp_path):
     finished = command("compare", paths[0], "--ref", str(tmp_path / "dump.npz"), "--json")
     assert finished.status == 0
     assert [tensor["name"] for tensor in finished.json["tensors"]] == ["product"]
+
+
+def test_the_error_of_a_precision_is_shown_worst_first(command, paths):
+    words = ("--precision", "bfloat16", "--ref", "float32", "--worst")
+    finished = command("compare", paths[0], *words)
+    assert finished.status == 0, finished.err
+    assert "all agree with float32, tolerance 0.02 relative L2" in finished.out.splitlines()[-1]

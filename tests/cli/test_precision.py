@@ -54,6 +54,7 @@ def test_a_target_that_cannot_convert(command, tmp_path):
 def test_what_stays_in_float32_is_explained(command):
     words = ("explain", DIGITS, "--precision", "float16", "--keep-float", "pool1", "--json")
     assert json.loads(command(*words).out)["float32"] == [
+        {"node": "relu1", "op": "relu", "reason": "only ops in f32 read it"},
         {"node": "pool1", "op": "max_pool", "reason": "as asked"},
         {"node": "dense", "op": "add", "reason": "no product follows"},
         {

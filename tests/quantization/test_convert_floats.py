@@ -139,6 +139,23 @@ def test_squares_and_what_follows_the_last_product_stay_in_f32() -> None:
     ]
 
 
+def test_sums_that_only_norms_read_stay_in_f32() -> None:
+    text = f"""
+const @w : f32[2, 2] = [1.0, 0.5, 2.0, 3.0]
+
+func @main(%x: f32[1, 2]) {{
+  %a = matmul(%x, @w) {PRODUCTS} : f32[1, 2]
+  %sum = add(%a, %x) : f32[1, 2]
+  %soft = softmax(%sum) {{axis = 1}} : f32[1, 2]
+  %y = matmul(%soft, @w) {PRODUCTS} : f32[1, 2]
+  return %y
+}}
+"""
+    lines = converted(text).splitlines()
+    assert "  %sum = add(%a.wide, %x) : f32[1, 2]" in lines
+    assert any(line.startswith("  %a.wide = cast(%a) {dtype = f32") for line in lines)
+
+
 def test_values_that_were_too_large_when_observed_stay_in_f32() -> None:
     module = parse_module(BEFORE)
     wanted = MixedPrecision(reaches={"a": 7e4, "b": 60000.0})

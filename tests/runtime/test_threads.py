@@ -10,7 +10,7 @@ import pytest
 
 import afterglow
 from afterglow import onnx_backend
-from afterglow.runtime.threads import checked_threads
+from afterglow.runtime.threads import checked_threads, threads_of_stream
 from afterglow.support.errors import UsageError
 from tests.frontends.models import model, node
 
@@ -65,3 +65,12 @@ def test_whole_numbers_of_any_type_are_taken(tmp_path: Path) -> None:
     for name, way in ways(tmp_path).items():
         if name not in ("load a library", "prepare"):
             np.testing.assert_array_equal(way(np.int32(2))(x), -x)  # type: ignore[operator]
+
+
+def test_streams_divide_the_cores_that_quotas_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("afterglow.runtime.threads.usable_cores", lambda: 4)
+    assert threads_of_stream(None, 1) is None
+    assert threads_of_stream(None, 2) == 2
+    assert threads_of_stream(None, 3) == 1
+    assert threads_of_stream(None, 8) == 1
+    assert threads_of_stream(3, 2) == 3

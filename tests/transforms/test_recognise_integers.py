@@ -169,3 +169,25 @@ def test_a_sum_that_is_read_elsewhere_keeps_its_form() -> None:
             "%y = add(%d, %v) : i32[3, 2]",
         ),
     )
+
+
+def test_bytes_are_moved_before_they_become_integers() -> None:
+    check_rewrites(
+        RECOGNISE_INTEGERS,
+        before=program(
+            "%x: u8[3, 1, 2]",
+            "const @z : i32[] = [7]",
+            "const @w : i32[2, 2] = [1, -128, 3, 127]",
+            f"%v = cast(%x) {CAST} : i32[3, 1, 2]",
+            "%d = sub(%v, @z) : i32[3, 1, 2]",
+            "%r = reshape(%d) {shape = (1, 3, 2)} : i32[1, 3, 2]",
+            f"%y = matmul(%r, @w) {PLAIN} : i32[1, 3, 2]",
+        ),
+        after=program(
+            "%x: u8[3, 1, 2]",
+            "const @y.weight : i8[2, 2] = [1, -128, 3, 127]",
+            "%r_1 = reshape(%x) {shape = (1, 3, 2)} : u8[1, 3, 2]",
+            f"%y = quantized_matmul(%r_1, @y.weight) {{{QUANTIZED}, lhs_zero_point = 7, "
+            "rhs_zero_point = 0} : i32[1, 3, 2]",
+        ),
+    )

@@ -26,7 +26,7 @@ from afterglow.report.compare.result import CompareReport
 from afterglow.report.compare.sides import CompiledSide, LoadedSide
 from afterglow.types import Array
 
-_OWN = ("reference", "rtol", "atol", "l2", "check", "show_all", "force")
+_OWN = ("reference", "rtol", "atol", "l2", "check", "show_all", "worst", "force")
 """Options of this command that also apply to compiled models."""
 
 
@@ -38,7 +38,7 @@ _OWN = ("reference", "rtol", "atol", "l2", "check", "show_all", "force")
     "reference",
     default="onnxruntime",
     show_default=True,
-    metavar="onnxruntime|reference|interpreter|FILE.npz|MODEL",
+    metavar="onnxruntime|reference|interpreter|float32|FILE.npz|MODEL",
     help="What to compare with.",
 )
 @click.option(
@@ -64,6 +64,7 @@ _OWN = ("reference", "rtol", "atol", "l2", "check", "show_all", "force")
 @click.option("--bisect-passes", is_flag=True, help="Find the pass that introduced it.")
 @click.option("--reduce", metavar="FILE.onnx", help="Write a small model that still differs.")
 @click.option("--all", "show_all", is_flag=True, help="Show every tensor.")
+@click.option("--worst", is_flag=True, help="Show those with the largest L2 error first.")
 @takes_force
 @for_each_extent("--reduce")
 def compare(
@@ -79,14 +80,16 @@ def compare(
     bisect_passes: bool,
     reduce: str | None,
     show_all: bool,
+    worst: bool,
     force: bool,
 ) -> int:
     """Compare MODEL with a reference, tensor by tensor, and find the first that differs.
 
     The reference is ONNX Runtime; the reference implementation of ONNX; MODEL by the definitions
-    of its ops, not optimised (interpreter); tensors by name, such as a dump from PyTorch, whose
-    inputs are used, too (FILE.npz); or another model, or a compiled one. The outputs are those of
-    MODEL exactly as it is compiled. The exit status is 1 unless all tensors agree.
+    of its ops, not optimised (interpreter); MODEL compiled in float32, for one in fewer bits;
+    tensors by name, such as a dump from PyTorch, whose inputs are used, too (FILE.npz); or another
+    model, or a compiled one. The outputs are those of MODEL exactly as it is compiled. The exit
+    status is 1 unless all tensors agree.
 
     With --bisect-passes, the compiler's pass that introduced the difference is named; with
     --reduce, a few nodes that still differ are written as a model, with their inputs beside it.
@@ -96,6 +99,7 @@ def compare(
       afterglow compare model.onnx --ref onnxruntime
       afterglow compare model.onnx --ref interpreter --bisect-passes
       afterglow compare model.onnx --ref torch.npz --rtol 1e-3
+      afterglow compare model.onnx --precision bfloat16 --ref float32 --worst
       afterglow compare model.onnx --precision int8 --profile p.json --ref interpreter
       afterglow compare model.onnx --ref old.onnx --reduce small.onnx
     """  # noqa: D301  click keeps lines after its mark as they are
@@ -107,7 +111,8 @@ def compare(
         report = compare_with(request.path, side, feed, asked, clock)
     data = {"model": request.path, "backend": request.options.where, **report.data()}
     session.answer(
-        {**data, "seconds": clock.total}, lambda: _show(session, report, clock.total, show_all)
+        {**data, "seconds": clock.total},
+        lambda: _show(session, report, clock.total, show_all, worst),
     )
     return 0 if report.agrees else 1
 
@@ -138,10 +143,13 @@ def _opened(
     return side, build_feed(request.inputs(side.source), request, inputs, seed, known)
 
 
-def _show(session: Session, report: CompareReport, seconds: float, show_all: bool) -> None:
-    session.show(report.table(all=show_all))
-    if not show_all and report.hidden():
-        session.say(f"{report.hidden()} more tensors: --all shows them")
+def _show(
+    session: Session, report: CompareReport, seconds: float, show_all: bool, worst: bool
+) -> None:
+    session.show(report.table(all=show_all, worst=worst))
+    hidden = 0 if show_all else report.hidden(worst=worst)
+    if hidden:
+        session.say(f"{hidden} more tensors: --all shows them")
     for line in report.lines()[:-1]:
         session.say(line)
     style = "bold green" if report.agrees else "bold red"

@@ -109,8 +109,11 @@ def choose_halves(function: Function, dtype: DType, wanted: MixedPrecision) -> H
         else:
             may.add(node)
     leading = _leading_to_products(function, may)
-    found.nodes = _connected(may & leading)
-    for node in may - found.nodes:
+    connected = _connected(may & leading)
+    found.nodes = connected - _read_in_f32(function, connected)
+    for node in connected - found.nodes:
+        found.kept[node] = "only ops in f32 read it"
+    for node in may - connected:
         found.kept[node] = "no product follows" if node not in leading else "between values in f32"
     order = {node: place for place, node in enumerate(function.nodes)}
     found.kept = dict(sorted(found.kept.items(), key=lambda item: order[item[0]]))
@@ -214,6 +217,22 @@ def _connected(may: set[Node]) -> set[Node]:
         new = {*above, *below} - found
         found |= new
         waiting.extend(new)
+    return found
+
+
+def _read_in_f32(function: Function, nodes: set[Node]) -> set[Node]:
+    """Followers among nodes whose results are read only by nodes that compute in f32.
+
+    They are the sums of residual branches before norms: rounding them would save no memory, since
+    they are stored in f32, and the errors would add up from layer to layer.
+    """
+    found: set[Node] = set()
+    for node in reversed(list(function.nodes)):
+        if node not in nodes or _is_anchor(node) or node.op.moves_only:
+            continue
+        readers = [user for result in node.results for user in result.users]
+        if readers and not any(user in nodes and user not in found for user in readers):
+            found.add(node)
     return found
 
 

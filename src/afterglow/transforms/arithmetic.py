@@ -12,7 +12,8 @@ from afterglow.graph import Builder, Constant, Node, Op, Value
 from afterglow.ops.elementwise import Add, Div, Equal, Max, Min, Mul, Neg, Sub, scalar
 from afterglow.ops.functions import Reciprocal, Sqrt
 from afterglow.ops.power import Pow
-from afterglow.passes import RewritePass, rewrite
+from afterglow.passes import rewrite
+from afterglow.transforms.matching.rounding import RoundingRewritePass
 from afterglow.transforms.matching.values import constant_result, has_one_use, is_filled, uniform
 from afterglow.types import Array
 
@@ -216,7 +217,7 @@ def multiply_at_once(node: Node, b: Builder) -> Value | None:
     return None
 
 
-ARITHMETIC = RewritePass(
+ARITHMETIC = RoundingRewritePass(
     "arithmetic",
     (
         move_constant_right,
@@ -232,4 +233,5 @@ ARITHMETIC = RewritePass(
         divide_at_once,
         multiply_at_once,
     ),
+    rounding=(merge_sums, merge_products, distribute_factor, divide_at_once, multiply_at_once),
 )

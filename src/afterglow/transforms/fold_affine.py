@@ -14,7 +14,7 @@ from afterglow.ops.elementwise import Add, Div, Mul, Sub
 from afterglow.ops.linear import MatMul
 from afterglow.ops.normalization import BatchNorm
 from afterglow.passes import RewritePass, rewrite
-from afterglow.transforms.matching.affine import Affine, affine_of, normalization_of
+from afterglow.transforms.matching.affine import Affine, affine_of, normalization_by_steps
 from afterglow.transforms.matching.values import has_one_use
 from afterglow.types import Array
 
@@ -139,8 +139,11 @@ def fold_into_product_after(node: Node, b: Builder) -> Value | None:
 
 @rewrite(BatchNorm)
 def split_normalization(node: Node, b: Builder) -> Value | None:
-    """batch_norm(x, …)  ->  x * s + t,  if its parameters are constants."""
-    match node, normalization_of(node):
+    """batch_norm(x, …)  ->  x * s + t,  if its parameters are constants.
+
+    They are rounded as if the op computed them, so that the result is what it is elsewhere.
+    """
+    match node, normalization_by_steps(node):
         case Node(BatchNorm(axis=axis), [Value() as x, Constant() as like, *_]), (scale, shift):
             rank = x.type.rank
             shape = (-1, *(1,) * (rank - 1 - axis % rank))

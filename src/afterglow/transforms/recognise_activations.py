@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from afterglow.graph import Builder, Node, Op, Value
 from afterglow.ops.activation import (
@@ -19,7 +19,7 @@ from afterglow.ops.activation import (
 )
 from afterglow.ops.elementwise import Abs, Add, Div, Less, Mul, Neg, Sub, Where, scalar
 from afterglow.ops.functions import Erf, Exp, Log, Log1p, Reciprocal, Tanh
-from afterglow.passes import RewritePass, rewrite
+from afterglow.passes import rewrite
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.matching.patterns import (
     emit_as,
@@ -37,6 +37,7 @@ from afterglow.transforms.matching.polynomials import (
     multiple_of,
     polynomial,
 )
+from afterglow.transforms.matching.rounding import RoundingRewritePass
 
 NEAR = 4
 """How many nodes in a row may lie between a formula and the function inside it."""
@@ -60,25 +61,36 @@ SPELLINGS = (
     Spelling(Erf(), {(1,): math.sqrt(0.5)}, _HALF_X_1_G, Gelu(approximate=False)),
     Spelling(Tanh(), {(1,): _BELL, (3,): 0.044715 * _BELL}, _HALF_X_1_G, Gelu(approximate=True)),
     Spelling(Tanh(), {(1,): 0.5}, {(0, 0): 0.5, (0, 1): 0.5}, Sigmoid()),
+)
+"""Formulas with constants that have to be these."""
+HARD_SPELLINGS = (
     Spelling(Clip(0.0, 6.0), {(1,): 1.0, (0,): 3.0}, {(1, 1): 1 / 6}, HardSwish()),
     Spelling(Clip(0.0, 6.0), {(1,): 1.0, (0,): 3.0}, {(0, 1): 1 / 6}, HardSigmoid(1 / 6, 0.5)),
     Spelling(HardSigmoid(1 / 6, 0.5), {(1,): 1.0}, {(1, 1): 1.0}, HardSwish()),
 )
-"""Formulas with constants that have to be these."""
-_BY_INNER = {
-    kind: [spelling for spelling in SPELLINGS if type(spelling.inner) is kind]
-    for kind in {type(spelling.inner) for spelling in SPELLINGS}
-}
+"""Formulas of pieces of polynomials."""
 
 
 @rewrite(Add, Mul, Div)
 def gather_spelling(node: Node, b: Builder) -> Value | None:
     """0.5 x (1 + erf(x / sqrt(2)))  ->  gelu(x), and the other formulas of `SPELLINGS`."""
+    return _gather(node, b, SPELLINGS)
+
+
+@rewrite(Add, Mul, Div)
+def gather_hard_spelling(node: Node, b: Builder) -> Value | None:
+    """x clip(x + 3, 0, 6) / 6  ->  hard_swish(x), and the other formulas of `HARD_SPELLINGS`."""
+    return _gather(node, b, HARD_SPELLINGS)
+
+
+def _gather(node: Node, b: Builder, spellings: Sequence[Spelling]) -> Value | None:
+    """The op of the formula that the node is, if it is one of some."""
     for inner in ingredients(node.result, NEAR):
         if inner.producer is None or inner.use_count > 1:
             continue
-        for spelling in _BY_INNER.get(type(inner.producer.op), ()):
-            x = _operand(spelling, node, inner)
+        for spelling in spellings:
+            fits = type(spelling.inner) is type(inner.producer.op)
+            x = _operand(spelling, node, inner) if fits else None
             if x is not None:
                 return _emit(b, spelling.op, x, node)
     return None
@@ -229,10 +241,11 @@ def gather_softsign(node: Node, b: Builder) -> Value | None:
     return None
 
 
-RECOGNISE_ACTIVATIONS = RewritePass(
+RECOGNISE_ACTIVATIONS = RoundingRewritePass(
     "recognise-activations",
     (
         gather_spelling,
+        gather_hard_spelling,
         gather_swish,
         gather_mish,
         gather_sigmoid,
@@ -242,4 +255,5 @@ RECOGNISE_ACTIVATIONS = RewritePass(
         gather_hard_sigmoid,
         gather_softsign,
     ),
+    rounding=(gather_hard_spelling, gather_hard_sigmoid),
 )

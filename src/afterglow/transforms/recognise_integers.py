@@ -7,8 +7,9 @@ import numpy as np
 from afterglow.graph import Builder, Constant, Node, Value
 from afterglow.ops.conversion import Cast
 from afterglow.ops.convolution import Conv
-from afterglow.ops.elementwise import Add, Mul, Sub
+from afterglow.ops.elementwise import Add, Mul, Sub, scalar
 from afterglow.ops.linear import MatMul
+from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.passes import RewritePass, rewrite
 from afterglow.support.lazy_dataclass import dataclass
@@ -68,6 +69,26 @@ class Weight:
         if not -128 <= zero_point <= 127 or most + zero_point > 127:
             return None
         return Weight((value.data + zero_point).astype(np.int8), zero_point)
+
+
+@rewrite(Reshape, Transpose)
+def move_bytes(node: Node, b: Builder) -> Value | None:
+    """move(i32(x) - z)  ->  i32(move(x)) - z,  move a reshape or a transpose, x bytes, z a number.
+
+    So a product that reads what was moved still finds the bytes.
+    """
+    match node:
+        case Node(Reshape() | Transpose() as move, [Value() as moved]) if moved.type.dtype is i32:
+            found = Shifted.of(moved)
+            if found is None or isinstance(found.x, Constant):
+                return None
+            wide = b.emit(Cast(i32), b.emit(move, found.x))
+            if found.zero is not None:
+                return b.emit(Sub(), wide, found.zero)
+            return (
+                b.emit(Sub(), wide, scalar(b, found.zero_point, wide)) if found.zero_point else wide
+            )
+    return None
 
 
 @rewrite(MatMul)
@@ -173,5 +194,5 @@ def _known(x: Value, zero_point: int) -> Shifted | None:
 
 
 RECOGNISE_INTEGERS = RewritePass(
-    "recognise-integers", (recognise_matmul, recognise_conv, take_bias, take_scale)
+    "recognise-integers", (move_bytes, recognise_matmul, recognise_conv, take_bias, take_scale)
 )

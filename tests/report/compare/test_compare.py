@@ -8,6 +8,7 @@ import afterglow as ag
 from afterglow.report.compare import comparer
 from afterglow.report.compare.judge import Verdict
 from afterglow.support.errors import UnsupportedError, UsageError
+from afterglow.support.tables import plain_text
 from tests.frontends.models import body, info, model, node
 from tests.report.compare.planted import (
     WEIGHTS,
@@ -263,6 +264,22 @@ def test_a_function_may_judge() -> None:
         ag.compare(network(), check=lambda actual: True)
     with pytest.raises(UsageError, match="a check decides alone"):
         ag.compare(network(), check=check, rtol=1.0)
+
+
+def test_fewer_bits_are_compared_with_float32_the_worst_first() -> None:
+    report = ag.compare(network(), "float32", precision="bfloat16")
+    assert report.reference == "float32"
+    assert report.agrees
+    errors = [tensor.difference.l2 for tensor in report.worst]
+    assert errors == sorted(errors, reverse=True)
+    assert 1e-4 < errors[0] < 2e-2
+    first = next(line for line in plain_text(report.table(worst=True)).splitlines()[2:])
+    assert first.split()[0] == report.worst[0].name
+
+
+def test_float32_is_not_compared_with_itself() -> None:
+    with pytest.raises(UsageError, match="compiled in float32 itself"):
+        ag.compare(network(), "float32")
 
 
 def test_an_unknown_reference_is_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from afterglow.frontends.common.lists import row_list
+from afterglow.frontends.common.lists import extended, row_list
 from afterglow.frontends.definition.context import (
     Imported,
     ImportedBody,
@@ -18,7 +18,7 @@ from afterglow.graph import Builder, Function, Value
 from afterglow.ops.elementwise import Less
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import Iota
-from afterglow.ops.movement import Concat, Expand, Reshape
+from afterglow.ops.movement import Concat, Expand, Reshape, slice_axis
 from afterglow.types import TensorType
 from afterglow.types.dtype import boolean, i64
 
@@ -30,6 +30,7 @@ class BodyRows:
         self.function: Function = body.subgraph.function
         self.list = body.lists[place]
         self.base = self.list.base
+        self.is_before = self.list.is_before
         self._builder = Builder(self.function)
 
     @property
@@ -70,19 +71,27 @@ class BodyRows:
 
 
 def stacked_part(
-    n: NodeContext, rows: Value, flags: Value | None, count: Value | None
+    n: NodeContext, rows: Value, flags: Value | None, count: Value | None, *, is_before: bool
 ) -> tuple[Value, Value | None]:
     """What iterations appended, each some rows, as one part of a list.
 
-    `count` is the number of iterations if there may be fewer than there are rows for.
+    What `is_before` others has the last iteration first. `count` is the number of iterations if
+    there may be fewer than there are rows for.
     """
     most, each, *element = rows.type.shape
-    joined = n.emit(Reshape((most * each, *element)), rows)
     if flags is None and count is not None:
         numbers = n.emit(Iota((most,), 0, i64))
         ran = n.emit(Less(), numbers, n.emit(Expand((most,)), count))
         flags = n.emit(Expand((most, each)), n.emit(Reshape((most, 1)), ran))
+    if is_before:
+        rows, flags = _reversed(n, rows), None if flags is None else _reversed(n, flags)
+    joined = n.emit(Reshape((most * each, *element)), rows)
     return joined, None if flags is None else n.emit(Reshape((most * each,)), flags)
+
+
+def _reversed(n: NodeContext, x: Value) -> Value:
+    length = x.type.shape[0]
+    return n.emit(slice_axis(x.type, 0, length - 1, length, -1), x) if length else x
 
 
 @dataclass(frozen=True)
@@ -93,8 +102,8 @@ class BranchLists:
     """How many values a branch returns, lists among them."""
     bases: Mapping[int, RowList]
     """By their places, the lists that they continue."""
-    longer: frozenset[int]
-    """The places at which something is appended."""
+    longer: Mapping[int, bool]
+    """The places at which something is appended, and whether that is before all others."""
 
     @staticmethod
     def of(one: ImportedBody, other: ImportedBody) -> BranchLists:
@@ -102,7 +111,7 @@ class BranchLists:
         if one.lists.keys() != other.lists.keys():
             raise NeedsInliningError("the branches return different types")
         outputs = len(one.subgraph.function.outputs) + len(one.lists)
-        bases, longer = {}, set()
+        bases, longer = {}, {}
         for place in sorted(one.lists):
             pair = BodyRows(one, place), BodyRows(other, place)
             base = pair[0].base
@@ -113,11 +122,14 @@ class BranchLists:
             if len({type.with_shape(type.shape[1:]) for type in types}) > 1:
                 raise NeedsInliningError("the branches append elements of different types")
             if types:
-                longer.add(place)
+                ends = {rows.is_before for rows in pair if rows.type is not None}
+                if len(ends) > 1:
+                    raise NeedsInliningError("a list grows at both ends")
+                longer[place] = ends.pop()
                 longest = max(types, key=lambda type: type.shape[0])
                 for rows in pair:
                     rows.output(longest, flags=True)
-        return BranchLists(outputs, bases, frozenset(longer))
+        return BranchLists(outputs, bases, longer)
 
     def placed(self, results: Sequence[Value]) -> list[Imported]:
         """The results in the order of the branches' own."""
@@ -128,7 +140,8 @@ class BranchLists:
             if base is None:
                 found.append(next(given))
             elif place in self.longer:
-                found.append(RowList((*base.parts, (next(parts), next(parts))), base.base))
+                ends = self.longer[place]
+                found.append(extended(base, next(parts), next(parts), is_before=ends))
             else:
                 found.append(base)
         return found
@@ -141,6 +154,8 @@ class LoopLists:
     carried: Sequence[Value | RowList]
     appended: dict[int, bool] = field(default_factory=dict)
     """The places of lists that become longer, and whether not all of their rows may be there."""
+    before: set[int] = field(default_factory=set)
+    """The places of those that become longer at their beginning."""
 
     @staticmethod
     def of(n: NodeContext, carried: Sequence[Imported | None]) -> LoopLists:
@@ -187,6 +202,7 @@ class LoopLists:
                 raise NeedsInliningError("a list is returned in another place")
             if rows.type is not None:
                 self.appended[place - 1] = not rows.is_certain
+                self.before.update({place - 1} if rows.is_before else ())
                 rows.output(rows.type, flags=not rows.is_certain)
 
     def placed(
@@ -208,8 +224,9 @@ class LoopLists:
                 found.append(next(given))
             elif place in self.appended:
                 stacked, flags = next(rows), next(rows) if self.appended[place] else None
-                part = stacked_part(n, stacked, flags, count)
-                found.append(RowList((*value.parts, part), value.base))
+                ends = place in self.before
+                part = stacked_part(n, stacked, flags, count, is_before=ends)
+                found.append(extended(value, *part, is_before=ends))
             else:
                 found.append(value)
         found += [*results[tensors:own_end], *behind[:1]]

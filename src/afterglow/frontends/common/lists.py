@@ -38,9 +38,17 @@ def row_list(n: NodeContext, elements: StaticSequence) -> RowList:
     return RowList(((_joined(n, [_as_row(n, each) for each in elements]), None),))
 
 
-def appended(n: NodeContext, rows: RowList, x: Value) -> RowList:
-    """A list with one more element."""
-    return RowList((*rows.parts, (_as_row(n, x), None)), rows.base)
+def appended(n: NodeContext, rows: RowList, x: Value, *, is_before: bool = False) -> RowList:
+    """A list with one more element at its end, or before all others."""
+    return extended(rows, _as_row(n, x), None, is_before=is_before)
+
+
+def extended(rows: RowList, part: Value, present: Value | None, *, is_before: bool) -> RowList:
+    """A list with further rows at one of its ends."""
+    found = rows.with_part(part, present, is_before=is_before)
+    if found is None:
+        raise NeedsInliningError("a list grows at both ends")
+    return found
 
 
 def _as_row(n: NodeContext, x: Value) -> Value:

@@ -40,11 +40,23 @@ class RowList:
     """An ONNX sequence of tensors of one type, as the rows of some tensors.
 
     Each part has rows, and which of them there are: None if all. In a body it is what the body
-    appends to the list `base`, which it cannot read; None if the parts are all of it.
+    appends to the list `base`, which it cannot read; None if the parts are all of it. What
+    `is_before` is put before the base rather than behind it.
     """
 
     parts: tuple[tuple[Value, Value | None], ...] = ()
     base: RowList | None = None
+    is_before: bool = False
+
+    def with_part(
+        self, rows: Value, present: Value | None, *, is_before: bool = False
+    ) -> RowList | None:
+        """The list with rows at one of its ends; None if it has others at the other end."""
+        if self.base is not None and self.parts and self.is_before != is_before:
+            return None
+        part = (rows, present)
+        parts = (part, *self.parts) if is_before else (*self.parts, part)
+        return RowList(parts, self.base, is_before)
 
 
 @dataclass(frozen=True)

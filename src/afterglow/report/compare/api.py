@@ -27,7 +27,7 @@ from afterglow.report.compare.onnx_sides import OnnxModel
 from afterglow.report.compare.passes import Bisection, PassFinding
 from afterglow.report.compare.reduce import Reducer
 from afterglow.report.compare.reduced import ReducedModel, write_reduced
-from afterglow.report.compare.references import ENGINES, find_reference, read_archive
+from afterglow.report.compare.references import ENGINES, FLOAT32, find_reference, read_archive
 from afterglow.report.compare.result import CompareReport
 from afterglow.report.compare.sides import CompiledSide, Feed, LoadedSide, Tensors
 from afterglow.runtime import CompiledModel, TensorInfo
@@ -68,8 +68,9 @@ def compare(
     Args:
         model: what `compile` takes, or a compiled model, of which only outputs are compared.
         ref: "onnxruntime"; "reference", the implementation in the package onnx; "interpreter", the
-            model by the definitions of its ops, not optimised; tensors by name, or the path of an
-            .npz file with them; another model, or a compiled one.
+            model by the definitions of its ops, not optimised; "float32", the model compiled in
+            float32, for one in fewer bits; tensors by name, or the path of an .npz file with them;
+            another model, or a compiled one.
         inputs: arrays by name; None for those in `ref`, if it has tensors, and random ones.
         seed: of random inputs.
         rtol: the largest error that agrees, by the largest magnitude of the reference's tensor;
@@ -229,7 +230,8 @@ def _reduced(comparer: Comparer, report: CompareReport, model: Any, asked: Asked
     assert report.first is not None
     assert asked.reduce is not None
     part = Reducer(comparer, report.first.tensor.name).find()
-    engine = asked.reference if asked.reference in ENGINES else None
+    runs_alone = asked.reference in ENGINES and asked.reference != FLOAT32
+    engine = asked.reference if runs_alone else None
     return write_reduced(part, OnnxModel.of(model), asked.reduce, engine)
 
 

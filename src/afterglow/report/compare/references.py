@@ -30,7 +30,9 @@ from afterglow.support.errors import UsageError, warn
 from afterglow.types import Array
 
 INTERPRETER = "interpreter"
-ENGINES = (ONNXRUNTIME, REFERENCE, INTERPRETER)
+FLOAT32 = "float32"
+"""The model as it is compiled in float32, for models that are compiled in fewer bits."""
+ENGINES = (ONNXRUNTIME, REFERENCE, INTERPRETER, FLOAT32)
 """References that run the model itself."""
 ARCHIVES = (".npz",)
 
@@ -102,11 +104,23 @@ def _engine(name: str, model: Any, ours: CompiledSide | LoadedSide, feed: Feed) 
             f"{ours.label} is compiled: {name} cannot run it",
             help="give the original model, or an .npz file or another model as the reference",
         )
+    if name == FLOAT32:
+        return CompiledSide(name, ours.source, _in_float32(ours.options), ours.dim_options)
     if name == INTERPRETER:
         return CompiledSide(name, ours.source, _by_definition(ours.options), ours.dim_options)
     onnx, names = onnx_of(model, ours, feed)
     side = OnnxRuntimeSide if name == ONNXRUNTIME else OnnxReferenceSide
     return side(onnx, names, ours.options.values)
+
+
+def _in_float32(options: Options) -> Options:
+    """The options without what makes numbers narrower; raise if nothing does."""
+    if options.precision == FLOAT32:
+        raise UsageError(
+            "the model is compiled in float32 itself: there is nothing to compare",
+            help="give a precision, such as bfloat16, or another reference",
+        )
+    return replace(options.in_floats, keep=(), allow=(), activations=None)
 
 
 def onnx_of(model: Any, ours: CompiledSide, feed: Feed) -> tuple[OnnxModel, list[str]]:

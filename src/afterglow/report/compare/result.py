@@ -132,21 +132,32 @@ class CompareReport:
         """The tensors that do not agree, in topological order."""
         return [x for x in self.tensors if x.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED)]
 
+    @property
+    def worst(self) -> list[ComparedTensor]:
+        """All tensors, those with the largest relative L2 error first."""
+        return sorted(self.tensors, key=lambda tensor: -tensor.difference.l2)
+
     def __str__(self) -> str:
         lines = [plain_text(self.table()), "", *self.lines()]
         return "\n".join(lines)
 
-    def table(self, *, all: bool = False) -> Table:
-        """A row for each tensor, or for those that matter most if there are many."""
+    def table(self, *, all: bool = False, worst: bool = False) -> Table:
+        """A row for each tensor, or for those that matter most if there are many.
+
+        With `worst`, those with the largest relative L2 error come first.
+        """
         numbers = ("max abs", "relative", "ulp", "rel. L2")
         rows = table("tensor", "node", "op", "type", *numbers, "verdict", right=numbers)
-        for tensor in self.tensors if all else self._chosen():
+        ordered = self.worst if worst else self.tensors
+        few = ordered[:SHOWN] if worst else self._chosen()
+        for tensor in ordered if all else few:
             rows.add_row(*_row(tensor), style=_STYLES[tensor.verdict])
         return rows
 
-    def hidden(self) -> int:
+    def hidden(self, *, worst: bool = False) -> int:
         """How many tensors the table does not have, unless all are asked for."""
-        return len(self.tensors) - len(self._chosen())
+        count = len(self.tensors)
+        return max(0, count - SHOWN) if worst else count - len(self._chosen())
 
     def _chosen(self) -> Sequence[ComparedTensor]:
         """The first that differ, those before them, the outputs, and those with large errors."""

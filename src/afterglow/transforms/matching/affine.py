@@ -61,6 +61,19 @@ def normalization_of(node: Node) -> tuple[Array, Array] | None:
     return None
 
 
+def normalization_by_steps(node: Node) -> tuple[Array, Array] | None:
+    """Scale and shift of the same, each step rounded to the element type of x if it has 32 bits."""
+    match node:
+        case Node(
+            BatchNorm(epsilon),
+            [_, Constant(scale), Constant(bias), Constant(mean), Constant(variance)],
+        ) if {part.dtype for part in (scale, bias, mean, variance)} == {np.dtype(np.float32)}:
+            with np.errstate(all="ignore"):
+                factor = np.float32(1) / np.sqrt(variance + np.float32(epsilon)) * scale
+                return factor, bias - mean * factor
+    return normalization_of(node)
+
+
 def _along_last_axis(c: Constant) -> Array | None:
     if c.type.size != 1 and c.type.shape[-1] != c.type.size:
         return None

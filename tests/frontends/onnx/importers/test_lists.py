@@ -61,6 +61,9 @@ INNER = """
         r_out = SequenceInsert (r, w)
     }>
 """
+BEFORE = "s_out = SequenceInsert (s, t, zero)"
+BEFORE_TWO = "u = Exp (t) s1 = SequenceInsert (s, u, zero) a = SequenceInsert (s1, t, zero)"
+BEFORE_ONE = "v = Neg (t) b = SequenceInsert (s, v, zero)"
 JOIN = "y = ConcatFromSequence <axis = 0> (all)"
 
 
@@ -117,8 +120,14 @@ def no_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("condition", [ONWARD, UNTIL], ids=["all", "until"])
 @pytest.mark.parametrize(
     "append",
-    [SIMPLE, branch(ONE, OTHER), branch(TWO, OTHER), branch(TWO, NONE), INNER],
-    ids=["simple", "both", "uneven", "some", "nested"],
+    [
+        *(SIMPLE, branch(ONE, OTHER), branch(TWO, OTHER), branch(TWO, NONE), INNER),
+        *(BEFORE, branch(BEFORE_TWO, BEFORE_ONE), INNER.replace("(r, w)", "(r, w, zero)")),
+    ],
+    ids=[
+        *("simple", "both", "uneven", "some", "nested"),
+        *("before", "before uneven", "before nested"),
+    ],
 )
 def test_loops_append_to_lists_in_machine_code(
     append: str, condition: str, no_bodies: None
@@ -167,10 +176,11 @@ def test_a_list_may_begin_with_elements(no_bodies: None) -> None:
     [
         "s_out = SequenceInsert (s, x)",
         "k = SequenceLength (s) f = Cast <to = 1> (k) g = Add (t, f) s_out = SequenceInsert (s, g)",
-        "s_out = SequenceInsert (s, t, zero)",
+        "s1 = SequenceInsert (s, t, zero) s_out = SequenceInsert (s1, t)",
+        branch(ONE, BEFORE_ONE),
         branch(ONE, "b = SequenceInsert (s, x)"),
     ],
-    ids=["longer", "read", "before", "mixed"],
+    ids=["longer", "read", "both ends", "either end", "mixed"],
 )
 def test_other_lists_are_as_before(append: str) -> None:
     check(model(append), feeds((3, 3, 2)))

@@ -65,8 +65,10 @@ def sequence_at(n: NodeContext) -> Value:
 def sequence_insert(n: NodeContext) -> StaticSequence | RowList:
     """Put an element before a position, or at the end."""
     rows = n.operands[0]
-    if isinstance(rows, RowList) and rows.base is not None and n.get(2) is None:
-        return appended(n, rows, n[1])
+    if isinstance(rows, RowList) and rows.base is not None:
+        at_end, known = n.get(2) is None, None if n.get(2) is None else n.value_if_known(n[2])
+        if at_end or (known is not None and not known.any()):
+            return appended(n, rows, n[1], is_before=not at_end)
     elements = _sequence(n)
     length = len(elements)
     at = length if n.get(2) is None else _position(n, 2, length + 1, length)
