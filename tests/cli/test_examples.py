@@ -14,7 +14,12 @@ from afterglow.cli.main import cli
 from afterglow.cli.verbs import VERBS
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
-ELSEWHERE = {"generate": "needs a language model", "bench": "times", "devices": "measures"}
+ELSEWHERE = {
+    "generate": "needs a language model",
+    "bench": "times",
+    "devices": "measures",
+    "serve": "runs until it is told to end",
+}
 """Verbs whose examples are not run here: tests of their own call them."""
 
 

@@ -64,7 +64,7 @@ def a_rotation_by_a_row_of_cosines() -> onnx.ModelProto:
 @refused(
     ModelError,
     """
-    error: 'w' must have 3 axes, it is f32[3, 16]
+    error: 'r' must have 3 axes, it is f32[4, 16]
       in node 'look' (DynamicQuantizeLSTM of com.microsoft version 1)
     """,
 )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-
-from afterglow.support.lazy_dataclass import dataclass
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 

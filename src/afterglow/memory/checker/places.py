@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from afterglow.memory.checker.coverage import Coverage, Extent
 from afterglow.memory.checker.reader import Declaration, Form, Window
-from afterglow.support.lazy_dataclass import dataclass
 
 _WRITTEN_BEFORE = ("input", "const", "state")
 _READ_ONLY = ("input", "const")

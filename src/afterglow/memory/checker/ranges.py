@@ -10,8 +10,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping
-
-from afterglow.support.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _DIM = re.compile(

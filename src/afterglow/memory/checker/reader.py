@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
-
-from afterglow.support.lazy_dataclass import dataclass
 
 _ELEMENT_BYTES = {
     **dict.fromkeys(("f64", "i64", "u64", "c64", "str"), 8),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from afterglow.memory.checker.places import (
@@ -26,7 +26,6 @@ from afterglow.memory.checker.reader import (
     Wait,
     read_statements,
 )
-from afterglow.support.lazy_dataclass import dataclass
 
 _PREFETCH = "prefetch"
 _WIDEST_ALIGNMENT = 8

@@ -38,6 +38,11 @@ def best_kernel(job: Job, target: Target, policy: Policy = DEFAULT) -> Kernel:
     return write_kernel(job, target, plan)
 
 
+def has_kernel(job: Job, target: Target) -> bool:
+    """Whether there is a kernel for a job; ops of which there is none for it are lowered."""
+    return can_write(job) and bool(plans_for(job, target, DEFAULT))
+
+
 class Bench:
     """Buffers with arrays behind them, and steps on them.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from afterglow.driver.api import compile
-from afterglow.driver.options import Options
+from afterglow.driver.options import Options, policy_of
 from afterglow.driver.stages import Stages
 from afterglow.graph import Builder, Function, Module
 from afterglow.instr import OpInstr, Stack
@@ -149,7 +149,7 @@ def test_bytes_in_any_number_of_rows(target: str) -> None:
 
 def algorithms_of(module: Module, target: str) -> set[str]:
     """The algorithms that are planned for a module."""
-    stages = Stages(Options(target=target))
+    stages = Stages(Options(target=target, policy=policy_of(exact=False, optimize_for="speed")))
     program, _ = stages.plan(stages.lower(stages.optimise(module)))
     plans = [step.plan for step in program.body if isinstance(step, (OpInstr, Stack))]
     return {plan.algorithm for plan in plans if plan is not None}
@@ -161,7 +161,7 @@ def test_many_rows_go_by_strassen_and_few_do_not(depth: int, columns: int, targe
     module = linear((extent("s", 300), depth), columns, heavy=True)
     assert algorithms_of(module, target) == {"strassen"}
     runs = [{"s": n} for n in (1, 6, 39, 41, 64, 131, 300)]
-    check_ranged(module, runs, target=target, threads=2)
+    check_ranged(module, runs, target=target, threads=2, optimize_for="speed")
 
 
 def test_few_rows_may_have_fewer_tiles_than_there_are_blocks_of_many() -> None:

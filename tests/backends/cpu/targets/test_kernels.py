@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target
-from afterglow.backends.cpu.codegen.write import can_write, keeps
+from afterglow.backends.cpu.codegen.write import keeps
 from afterglow.ops.linear import MatMul
 from afterglow.testing.arrays import assert_close
 from afterglow.testing.cases import CASES
 from afterglow.testing.cases.case import Case
 from afterglow.types.dtype import bf16, f16
+from tests.backends.cpu.kernels.harness import has_kernel
 from tests.emulation.bench import EmulatedBench, machine_with
 from tests.emulation.machine import EmulatorError
 from tests.emulation.make import EMULATED, skip_without_emulator
@@ -44,8 +45,9 @@ def runs_natively(case: Case) -> bool:
     """Whether a kernel does the work of a case."""
     if not keeps(case.op):
         return False
-    job = bench_of(case, Target.of("x86-64")).job()
-    return not job.is_empty and can_write(job)
+    target = Target.of("x86-64")
+    job = bench_of(case, target).job()
+    return not job.is_empty and has_kernel(job, target)
 
 
 def one_of_each_op(number: int) -> list[Case]:
