@@ -16,11 +16,9 @@ class StageActor:
 
     def __init__(self, stored: StoredModel, threads: int | None) -> None:
         self.model = stored.load(threads)
-        self.runs = 0
 
     def run(self, *arrays: Array) -> Any:
         """The results of a stage: one, or a list that becomes several objects."""
-        self.runs += 1
         names = (info.name for info in self.model.inputs)
         results = self.model.run(None, dict(zip(names, arrays, strict=True)))
         return results[0] if len(results) == 1 else results
@@ -28,10 +26,6 @@ class StageActor:
     def node(self) -> str:
         """The node that it is on, once it is ready."""
         return str(ray.get_runtime_context().get_node_id())
-
-    def count(self) -> int:
-        """How many runs there were since it was started."""
-        return self.runs
 
 
 def start_actor(stage: Stage, stored: StoredModel, resources: dict[str, float]) -> Any:
