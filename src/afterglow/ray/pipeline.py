@@ -125,20 +125,17 @@ class Pipeline:
         """The outputs of one request; this is called on a thread of the pipeline."""
         number = next(self._numbers)
         given = dict(zip(self.stages.inputs, map(ray.put, inputs), strict=True))
-        patience = Patience(self._retry_for, self._slow_after)
-        attempts = 1
 
         def start(attempt: int) -> Sequence[Any]:
-            nonlocal attempts
-            attempts = attempt + 1
+            self._count(repeated=int(attempt > 0))
             return self._send(given, number + attempt)
 
         try:
-            outputs, _ = first_result(start, patience)
+            outputs, _ = first_result(start, Patience(self._retry_for, self._slow_after))
         except BaseException:
-            self._count(failed=1, repeated=attempts - 1)
+            self._count(failed=1)
             raise
-        self._count(answered=1, repeated=attempts - 1)
+        self._count(answered=1)
         return outputs
 
     def _send(self, given: Mapping[str, Any], number: int) -> list[Any]:
