@@ -22,11 +22,15 @@ Shape = tuple[int, ...]
 PAIRS = Target.of("x86_64-unknown-linux-gnu+x86-64-v4+avx512bf16")
 TILES = Target.of("x86_64-unknown-linux-gnu+x86-64-v4+avx512bf16,amx-tile,amx-bf16")
 WITHOUT = Target.of("x86-64-v4")
+PROCESSOR = (
+    "x86_64-unknown-linux-gnu+{}+fma,f16c,avx2,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"
+)
 TOLERANCE = 2.0**-8
 """Half a step of bf16, relative to the result, and as much for another order of additions."""
 
 needs_pairs = pytest.mark.skipif(
-    not Target.host().dot_bf16, reason="this processor has no instructions for pairs of bf16"
+    not Target.host().dot_bf16 or (Target.host().slow_dot_bf16 and not Target.host().bf16_tiles),
+    reason="this processor has no fast instructions for pairs of bf16",
 )
 
 
@@ -150,8 +154,37 @@ def test_a_tile_has_as_many_words_of_a_row_as_divide_it(depth: int, words: int) 
 
 def test_other_machines_multiply_in_f32() -> None:
     assert not TILES.without_tiles().bf16_tiles
-    assert chosen(product(MatMul(), (64, 128), (128, 64), TILES.without_tiles())) == "bf16-pairs"
+    assert chosen(product(MatMul(), (64, 128), (128, 64), TILES.without_tiles())) == "direct"
     assert chosen(product(MatMul(), (64, 128), (128, 64), WITHOUT)) == "direct"
+
+
+@pytest.mark.parametrize(
+    ("processor", "algorithm"),
+    [("sapphirerapids", "direct"), ("cooperlake", "direct"), ("znver4", "bf16-pairs")],
+)
+def test_slow_pairs_are_left_to_products_of_f32(processor: str, algorithm: str) -> None:
+    target = Target.of(PROCESSOR.format(processor))
+    assert target.dot_bf16
+    assert target.slow_dot_bf16 is (algorithm == "direct")
+    assert chosen(product(MatMul(), (64, 128), (128, 64), target)) == algorithm
+    conv = product(Conv((1, 1), (0,) * 4, (1, 1), 1), (1, 9, 9, 160), (96, 1, 1, 160), target)
+    plans = plans_for(conv.job(), target, DEFAULT)
+    assert ("bf16-pairs" in {plan.algorithm for plan in plans}) is not target.slow_dot_bf16
+
+
+def test_f32_products_of_bf16_operands_still_store_bf16_by_one_instruction() -> None:
+    target = Target.of(PROCESSOR.format("sapphirerapids"))
+    bench = product(MatMul(), (64, 128), (128, 64), target)
+    code = assembly(best_kernel(bench.job(), target).module, target)
+    assert "vcvtneps2bf16" in code
+    assert "vfmadd" in code
+    assert "vdpbf16ps" not in code
+
+
+def test_tiles_are_chosen_where_pairs_are_slow() -> None:
+    target = Target.of(PROCESSOR.format("sapphirerapids") + ",amx-tile,amx-bf16")
+    assert target.slow_dot_bf16
+    assert chosen(product(MatMul(), (64, 128), (128, 64), target)) == "tiles"
 
 
 def test_few_rows_are_left_to_what_reads_weights_fastest() -> None:

@@ -1,7 +1,8 @@
 """The machine that code is generated for: facts that kernels ask for, never names.
 
 Every fact follows from the architecture and the set of features, in one place; a CPU's name only
-tells LLVM how to schedule. So code needs exactly the features that its target lists.
+tells LLVM how to schedule, and plans which instructions are slow. So code needs exactly the
+features that its target lists.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ _X86_V3 = f"{_X86_V2} avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave"
 _X86_V4 = f"{_X86_V3} avx512bw avx512cd avx512dq avx512f avx512vl"
 
 _AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+_SLOW_DOT_BF16 = {
+    *("cooperlake", "sapphirerapids", "emeraldrapids"),
+    *("graniterapids", "graniterapids-d", "graniterapids_d", "diamondrapids", "novalake"),
+}
+"""LLVM's names of Intel's processors with `vdpbf16ps`, of which FMAs do the work of one sooner."""
 
 
 HOST = "host"
@@ -99,6 +105,8 @@ class Facts:
     """Whether an instruction rounds f32 to bf16."""
     dot_bf16: bool = False
     """Whether an instruction adds two products of bf16 into each f32."""
+    slow_dot_bf16: bool = False
+    """Whether that instruction takes as long as the products of f32 that it replaces, or longer."""
     avx512: bool = False
     """Whether vectors of 512 bits and mask registers are there."""
 
@@ -195,10 +203,10 @@ def _architecture(triple: str) -> str:
     raise UsageError(f"no code can be made for '{triple.split('-')[0]}'", help=_known())
 
 
-def _facts(architecture: str, features: set[str]) -> Facts:
+def _facts(architecture: str, features: set[str], tuning: str) -> Facts:
     match architecture:
         case "x86":
-            return _x86_facts(features)
+            return _x86_facts(features, tuning)
         case "aarch64":
             return Facts(
                 vector_bits=128,
@@ -253,8 +261,9 @@ def _arm_facts(features: set[str]) -> Facts:
     )
 
 
-def _x86_facts(features: set[str]) -> Facts:
+def _x86_facts(features: set[str], tuning: str) -> Facts:
     avx512 = features >= _AVX512
+    dot_bf16 = avx512 and "avx512bf16" in features
     return Facts(
         vector_bits=512 if avx512 else 256 if "avx2" in features else 128,
         vector_registers=32 if avx512 else 16,
@@ -268,8 +277,9 @@ def _x86_facts(features: set[str]) -> Facts:
         byte_tiles=avx512 and {"amx-tile", "amx-int8", "avx512vnni"} <= features,
         bf16_tiles=avx512 and {"amx-tile", "amx-bf16", "avx512bf16"} <= features,
         byte_tables=avx512 and "avx512vbmi" in features,
-        bf16=avx512 and "avx512bf16" in features,
-        dot_bf16=avx512 and "avx512bf16" in features,
+        bf16=dot_bf16,
+        dot_bf16=dot_bf16,
+        slow_dot_bf16=dot_bf16 and (TILES in features or tuning in _SLOW_DOT_BF16),
         avx512=avx512,
     )
 
@@ -300,7 +310,7 @@ def _make(
         abi=abi,
         pointer_bits=32 if architecture in ("arm", "riscv32", "wasm") else 64,
         cores=cores,
-        **vars(_facts(architecture, names)),
+        **vars(_facts(architecture, names, cpu)),
     )
 
 

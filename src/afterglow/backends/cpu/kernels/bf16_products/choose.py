@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -21,6 +22,7 @@ from afterglow.backends.cpu.kernels.quantized.tiles import tiles_for
 from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
 from afterglow.backends.cpu.micro.cost import COPIED_BYTE, PACKED_ELEMENT, memory_bound
 from afterglow.backends.cpu.micro.kernel import KernelRequest
+from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.ops.convolution import Conv
 from afterglow.ops.linear import MatMul
@@ -42,14 +44,22 @@ def bf16_algorithms(r: KernelRequest) -> list[Algorithm]:
     problem = problem_of(r.step)
     if largest(problem.rows) < LEAST_ROWS or not _packs_fast(problem):
         return []
-    dots = Bf16Dots()
-    plan = best_plan(problem, r.target, dots, partial(BytePanels.of, dots))
-    found = [replace(register_algorithm(problem, plan), name=PAIRS)]
-    tiles = tiles_for(problem, dots, r.target) if r.target.bf16_tiles else None
-    if tiles is not None:
-        found.append(tiles)
-    priced = [replace(algorithm, cost=_cost(algorithm, problem)) for algorithm in found]
+    priced = [
+        replace(algorithm, cost=_cost(algorithm, problem))
+        for algorithm in _unpriced(problem, r.target)
+    ]
     return sorted(priced, key=lambda algorithm: algorithm.cost)
+
+
+def _unpriced(problem: QuantizedProblem, target: Target) -> Iterator[Algorithm]:
+    """Those that gain over products of f32, which widen bf16 as they read it."""
+    dots = Bf16Dots()
+    if not target.slow_dot_bf16:
+        plan = best_plan(problem, target, dots, partial(BytePanels.of, dots))
+        yield replace(register_algorithm(problem, plan), name=PAIRS)
+    tiles = tiles_for(problem, dots, target) if target.bf16_tiles else None
+    if tiles is not None:
+        yield tiles
 
 
 def problem_of(step: OpInstr) -> QuantizedProblem:
