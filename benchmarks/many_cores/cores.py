@@ -1,4 +1,8 @@
-"""How fast each core is, alone and beside the others, and which of them to use."""
+"""How fast each core is, alone and beside the others, which of them to use, and if they slow down.
+
+Cores of a shared machine run at half speed at times: so each is measured more than once, and those
+of a cell again before and after each of its turns.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +23,15 @@ from benchmarks.cpu_microkernel import build
 TURN = 100_000
 """Multiplications of each chain between two looks at the clock."""
 CPUS = Path("/sys/devices/system/cpu")
+ROUNDS = 3
+"""How often each core is measured alone; the slowest time counts."""
+SPIN = 0.01
+"""Seconds in which the speed of cores is checked."""
+FORK = 0.004
+"""Seconds in which a process for a core is started."""
+
+Spin = Callable[[Sequence[int], float], list[float]]
+"""GFLOP/s of each of some cores while all of them compute for so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +42,16 @@ class Cores:
     alone: dict[int, float]
     together: dict[int, float]
 
+    spin: Spin
+
     def first(self, count: int) -> list[int]:
         """Those that so many threads are pinned to."""
         return sorted(self.order[:count])
+
+    def again(self) -> Cores:
+        """The same cores in the order of what they do now."""
+        rates = {core: self.spin([core], SPIN)[0] for core in self.order}
+        return Cores(_ordered(rates), self.alone, self.together, self.spin)
 
     def lines(self) -> list[str]:
         """What was measured, as text."""
@@ -43,13 +63,39 @@ class Cores:
         ]
 
 
-def measure_cores(seconds: float = 0.15) -> Cores:
+@dataclass
+class SpeedWatch:
+    """Compares the speed of sets of cores with the best that each set ever had."""
+
+    spin: Spin
+    _best: dict[tuple[int, ...], list[float]] = field(default_factory=dict)
+
+    def speed(self, cores: Sequence[int]) -> float:
+        """The rate of the slowest of these cores, relative to the best that it had among them."""
+        rates = self.spin(cores, SPIN)
+        known = self._best.setdefault(tuple(cores), rates)
+        best = [max(pair) for pair in zip(known, rates, strict=True)]
+        self._best[tuple(cores)] = best
+        return min(rate / most for rate, most in zip(rates, best, strict=True))
+
+
+def measure_cores(seconds: float = 0.05) -> Cores:
     """Time multiply-adds on each core alone, then on all; the fastest come first."""
     kernel, work = _kernel(Target.host())
+
+    def spin(cores: Sequence[int], length: float) -> list[float]:
+        return _together(kernel, work, cores, length)
+
     usable = sorted(os.sched_getaffinity(0))
-    alone = {core: _together(kernel, work, [core], seconds)[0] for core in usable}
-    together = dict(zip(usable, _together(kernel, work, usable, 2 * seconds), strict=True))
-    return Cores(chosen_order(together, {core: siblings(core) for core in usable}), alone, together)
+    turns = [[spin([core], seconds)[0] for core in usable] for _ in range(ROUNDS)]
+    alone = dict(zip(usable, (min(rates) for rates in zip(*turns, strict=True)), strict=True))
+    together = dict(zip(usable, spin(usable, 4 * seconds), strict=True))
+    slowest = {core: min(alone[core], together[core]) for core in usable}
+    return Cores(_ordered(slowest), alone, together, spin)
+
+
+def _ordered(rates: dict[int, float]) -> tuple[int, ...]:
+    return chosen_order(rates, {core: siblings(core) for core in rates})
 
 
 def chosen_order(rates: dict[int, float], shared: dict[int, set[int]]) -> tuple[int, ...]:
@@ -94,7 +140,7 @@ def _together(
     kernel: Callable[[int], None], work: float, cores: Sequence[int], seconds: float
 ) -> list[float]:
     """GFLOP/s of each core while all of these compute."""
-    start = time.perf_counter() + 0.03
+    start = time.perf_counter() + FORK * len(cores)
     children = [_child(kernel, work, core, start, seconds) for core in cores]
     rates = []
     for process, pipe in children:

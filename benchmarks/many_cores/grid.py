@@ -6,7 +6,8 @@ import hashlib
 import shutil
 import statistics
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,12 +20,18 @@ from afterglow.report.bench.engine_process.registry import OURS
 from afterglow.report.bench.engine_process.serve import RESULTS
 from afterglow.report.bench.process import EngineError, EngineProcess
 from benchmarks.many_cores.clock import Clock
-from benchmarks.many_cores.cores import Cores
+from benchmarks.many_cores.cores import Cores, SpeedWatch
 from benchmarks.many_cores.models import Model
 
 REFERENCE = "onnxruntime"
 LONGEST = 150.0
 """Seconds for compiling or loading a model."""
+STEADY = 0.85
+"""The part of their best speed that cores have before and after a turn that counts."""
+TRIES = 4
+"""Attempts of a turn whose cores slow down; then the one on the fastest cores stays."""
+PAUSE = 0.05
+"""Seconds in which slow cores may recover before they are looked at again."""
 
 
 @dataclass
@@ -37,6 +44,10 @@ class Cell:
     cores: list[int]
     turns: list[list[float]] = field(default_factory=list)
     """Seconds of each call, by turns."""
+    speeds: list[float] = field(default_factory=list)
+    """The speed of the slowest core around each turn, relative to its best."""
+    repeated: int = 0
+    """Turns that were run again, since cores had slowed down meanwhile."""
     compile_seconds: float | None = None
     load_seconds: float | None = None
     error: float | None = None
@@ -50,6 +61,17 @@ class Cell:
         """Seconds of the fastest call."""
         return min((min(turn) for turn in self.turns), default=None)
 
+    @property
+    def spread(self) -> float:
+        """The fastest call of the slowest turn, relative to the fastest call of all."""
+        bests = [min(turn) for turn in self.turns]
+        return max(bests) / min(bests) if bests else 1.0
+
+    @property
+    def slow_turns(self) -> int:
+        """Turns that count although cores were slow in every attempt."""
+        return sum(speed < STEADY for speed in self.speeds)
+
     def data(self) -> dict[str, Any]:
         """A line of the results."""
         known = {name: value for name, value in asdict(self).items() if name != "turns"}
@@ -62,6 +84,9 @@ class Cell:
             "min_ms": (self.best or 0) * 1e3,
             "median_ms": middle * 1e3,
             "calls": calls,
+            "turns_ms": [min(turn) * 1e3 for turn in self.turns],
+            "spread": self.spread,
+            "slow_turns": self.slow_turns,
         }
 
 
@@ -73,11 +98,10 @@ class Grid:
     ) -> None:
         self.model = model
         self.cells = [
-            Cell(model.name, engine, count, cores.first(count))
-            for count in threads
-            for engine in engines
+            Cell(model.name, engine, count, []) for count in threads for engine in engines
         ]
-        self._work = work
+        self._cores, self._work = cores, work
+        self._watch = SpeedWatch(cores.spin)
         self._processes: dict[int, EngineProcess] = {}
         self._outputs: dict[int, list[Any]] = {}
 
@@ -96,7 +120,13 @@ class Grid:
                 cell.problem = str(error)
 
     def measure(self, rounds: int, seconds: float, clock: Clock) -> None:
-        """Load everything at once, then have one after the other run for a while, in rounds."""
+        """Load everything at once, then have one after the other run for a while, in rounds.
+
+        All engines have the same cores for a number of threads: those that are fastest now.
+        """
+        now = self._cores.again()
+        for cell in self.cells:
+            cell.cores = now.first(cell.threads)
         try:
             self._load(clock)
             for _ in range(rounds):
@@ -125,11 +155,22 @@ class Grid:
         process = self._processes.get(place)
         if process is None or clock.is_over:
             return
+        cell = self.cells[place]
+        asked = {"seconds": seconds, "warm": True, "clients": 1}
+
+        def run() -> list[float]:
+            times: list[float] = process.ask(asked, clock.at_most(60.0))["times"]
+            return times
+
         try:
-            asked = {"seconds": seconds, "warm": True, "clients": 1}
-            self.cells[place].turns.append(process.ask(asked, clock.at_most(60.0))["times"])
+            attempts = steady_turn(run, lambda: self._watch.speed(cell.cores), clock)
         except EngineError as error:
             self._fail(place, error)
+            return
+        speed, times = max(attempts)
+        cell.turns.append(times)
+        cell.speeds.append(speed)
+        cell.repeated += len(attempts) - 1
 
     def _fail(self, place: int, error: EngineError) -> None:
         self.cells[place].problem = str(error)
@@ -178,6 +219,26 @@ class Grid:
 
     def _folder(self, cell: Cell) -> Path:
         return self._work / self.model.name / f"{cell.engine}-{cell.threads}"
+
+
+def steady_turn(
+    run: Callable[[], list[float]], speed: Callable[[], float], clock: Clock
+) -> list[tuple[float, list[float]]]:
+    """Attempts of a turn, each with the speed of its cores, until they kept their speed in one."""
+    attempts: list[tuple[float, list[float]]] = []
+    for attempt in range(TRIES):
+        before = speed()
+        is_last = attempt == TRIES - 1 or clock.left < PAUSE
+        if before < STEADY and not is_last:
+            time.sleep(PAUSE)
+            continue
+        if attempts and is_last and before < STEADY:
+            break
+        times = run()
+        attempts.append((min(before, speed()), times))
+        if attempts[-1][0] >= STEADY or is_last:
+            break
+    return attempts
 
 
 def compile_all(grids: Sequence[Grid], at_once: int, clock: Clock) -> None:

@@ -21,6 +21,8 @@ from benchmarks.many_cores.table import model_lines, summary
 
 RESERVE = 10.0
 """Seconds before the deadline in which nothing begins."""
+TIMED = 0.4
+"""The part of a model's time for its turns; the rest is for loading, warming up and slow cores."""
 
 
 def _options() -> argparse.ArgumentParser:
@@ -34,7 +36,7 @@ def _options() -> argparse.ArgumentParser:
     made.add_argument("--batches", default="", help="NAME=ITEMS,…: further models, of more items")
     made.add_argument("--batch-threads", default="", help="for batches; the largest unless said")
     made.add_argument("--rounds", type=int, default=3)
-    made.add_argument("--seconds", type=float, default=0.4, help="of each turn")
+    made.add_argument("--seconds", type=float, default=0.4, help="of a turn at most")
     made.add_argument("--profile", default="", help="NAME,…: show steps that do not scale")
     made.add_argument("--deadline", type=float, default=540.0, help="seconds for everything")
     made.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "build/many_cores")))
@@ -71,8 +73,8 @@ class Run:
         compile_all(grids, self._at_once(16), self.clock)
         self._say(f"compiled at {self.clock.passed:.0f} s")
         self._profile({model.name: model for model in usable}, cores)
-        for grid in grids:
-            self._measure(grid)
+        for number, grid in enumerate(grids):
+            self._measure(grid, len(grids) - number)
         self._say("", *summary(self.cells), f"ended at {self.clock.passed:.0f} s")
 
     def _grid(self, model: Model, cores: Cores, is_batch: bool) -> Grid:
@@ -84,11 +86,13 @@ class Run:
     def _counts(self, option: str) -> list[int]:
         return [int(count) for count in self.given[option].split(",") if count]
 
-    def _measure(self, grid: Grid) -> None:
+    def _measure(self, grid: Grid, waiting: int) -> None:
         if self.clock.is_over:
             self._say(f"{grid.model.name}: no time was left")
             return
-        grid.measure(self.given["rounds"], self.given["seconds"], self.clock)
+        rounds = self.given["rounds"]
+        share = TIMED * self.clock.left / waiting / (rounds * len(grid.cells))
+        grid.measure(rounds, min(self.given["seconds"], share), self.clock)
         self.cells += grid.cells
         for cell in grid.cells:
             self._write(cell.data())

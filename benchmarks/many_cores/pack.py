@@ -18,6 +18,8 @@ from benchmarks.many_cores.__main__ import LIBRARIES, MODELS, PACKED
 from benchmarks.many_cores.elf import without_other_tables
 from benchmarks.many_cores.skeletons import write_skeleton
 
+PEERS = Path(__file__).parents[1] / "peers.txt"
+"""Versions of other engines."""
 SAME = (("llvmlite", "ml_dtypes", "click", "rich", "onnx"), ("openvino",))
 """Packages of each archive, of which the other machine gets the versions that are here."""
 THEIRS = (("protobuf", "markdown-it-py", "mdurl", "pygments", "typing_extensions"), ())
@@ -62,7 +64,7 @@ def pack_models(paths: list[Path], target: Path) -> None:
 
 def pack_libraries(target: Path, python: str, same: Sequence[str], theirs: Sequence[str]) -> None:
     """Packages for a version of Python, without what no engine needs; once for each choice."""
-    wanted = [*(f"{name}=={metadata.version(name)}" for name in same), *theirs]
+    wanted = [*(f"{name}=={_version(name)}" for name in same), *theirs]
     noted, note = target.with_suffix(".txt"), f"{python} {wanted} {DROPPED}"
     if target.exists() and noted.exists() and noted.read_text() == note:
         return
@@ -78,6 +80,15 @@ def pack_libraries(target: Path, python: str, same: Sequence[str], theirs: Seque
             _describe_afterglow(folder)
         _archive(folder, target)
     noted.write_text(note)
+
+
+def _version(name: str) -> str:
+    """The version that is installed here, or else the one that peers are compared in."""
+    pinned = dict(line.split("==") for line in PEERS.read_text().split())
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return pinned[name]
 
 
 def _slim(folder: Path) -> None:

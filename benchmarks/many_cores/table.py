@@ -20,19 +20,36 @@ def ratio(cells: Iterable[Cell]) -> float | None:
     return ours / min(others) if ours and others else None
 
 
+def span(cells: Iterable[Cell]) -> tuple[float, float] | None:
+    """The least and the largest of that ratio, of each round for itself; None if none is whole."""
+    times = {cell.engine: [min(turn) for turn in cell.turns] for cell in cells if cell.turns}
+    ours, others = times.pop(OURS, []), list(zip(*times.values(), strict=False))
+    rounds = [each / min(best) for each, best in zip(ours, others, strict=False)]
+    return (min(rounds), max(rounds)) if rounds else None
+
+
 def model_lines(cells: Sequence[Cell]) -> Iterator[str]:
     """A line for each number of threads of a model, and what is wrong."""
     for count in sorted({cell.threads for cell in cells}):
         row = [cell for cell in cells if cell.threads == count]
         times = "  ".join(f"{cell.engine} {_milliseconds(cell)}" for cell in row)
-        part = ratio(row)
-        yield f"{row[0].model:20} t{count:<3} {times}" + ("" if part is None else f"  {part:.2f}")
+        yield f"{row[0].model:20} t{count:<3} {times}{_ratios(row)}"
     digests = {cell.digest for cell in cells if cell.engine == OURS and cell.digest}
     if len(digests) > 1:
         yield f"{cells[0].model}: THE BITS DEPEND ON THE NUMBER OF THREADS"
     for cell in cells:
         if cell.problem:
             yield f"{cell.model} t{cell.threads} {cell.engine}: {cell.problem}"
+
+
+def _ratios(row: Sequence[Cell]) -> str:
+    """The ratio of a row, its span over the rounds, and how many turns had slow cores."""
+    part, ends = ratio(row), span(row)
+    if part is None or ends is None:
+        return ""
+    slow = sum(cell.slow_turns for cell in row)
+    noted = f", {slow} slow turns" if slow else ""
+    return f"  {part:.2f} ({ends[0]:.2f} to {ends[1]:.2f}{noted})"
 
 
 def summary(cells: Sequence[Cell]) -> Iterator[str]:
@@ -50,6 +67,13 @@ def summary(cells: Sequence[Cell]) -> Iterator[str]:
     for title, models in _groups(found):
         means = [_mean([found[m][count] for m in models if count in found[m]]) for count in counts]
         yield _line(title, means)
+    ran = [cell for cell in cells if cell.turns]
+    spreads = sorted(cell.spread for cell in ran) or [1.0]
+    yield (
+        f"slowest turn / fastest: middle {spreads[len(spreads) // 2]:.2f}, most {spreads[-1]:.2f}; "
+        f"{sum(cell.repeated for cell in ran)} turns repeated, "
+        f"{sum(cell.slow_turns for cell in ran)} on slow cores"
+    )
 
 
 def _groups(found: Iterable[str]) -> Iterator[tuple[str, list[str]]]:

@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 from benchmarks.many_cores.clock import Clock
-from benchmarks.many_cores.cores import chosen_order
+from benchmarks.many_cores.cores import Cores, SpeedWatch, chosen_order
 from benchmarks.many_cores.elf import without_other_tables
-from benchmarks.many_cores.grid import Cell
+from benchmarks.many_cores.grid import STEADY, TRIES, Cell, steady_turn
 from benchmarks.many_cores.skeletons import describe, draw, write_model, write_skeleton
 from benchmarks.many_cores.steps import step_rows
 from benchmarks.many_cores.table import model_lines, summary
@@ -105,10 +106,62 @@ def test_the_table_has_ratios_to_the_best_other_engine_and_their_means() -> None
         "net_int8               1.50",
         "mean of floats         0.50",
         "mean of int8           1.50",
+        "slowest turn / fastest: middle 1.00, most 1.00; 0 turns repeated, 0 on slow cores",
     ]
     assert list(model_lines(cells[:3])) == [
-        "net                  t1   onnxruntime 4.000  openvino 2.000  afterglow 1.000  0.50"
+        "net                  t1   onnxruntime 4.000  openvino 2.000  afterglow 1.000"
+        "  0.50 (0.50 to 0.50)"
     ]
+
+
+def test_the_span_of_a_ratio_and_turns_on_slow_cores_are_said() -> None:
+    cells = [
+        Cell("net", "openvino", 1, [0], [[0.002], [0.004]], speeds=[1.0, 0.5]),
+        Cell("net", "afterglow", 1, [0], [[0.001], [0.0012]], speeds=[1.0, 0.9], repeated=2),
+    ]
+    (line,) = model_lines(cells)
+    assert line.endswith("afterglow 1.000  0.50 (0.30 to 0.50, 1 slow turns)")
+    assert list(summary(cells))[-1] == (
+        "slowest turn / fastest: middle 2.00, most 2.00; 2 turns repeated, 1 on slow cores"
+    )
+    assert cells[0].data()["turns_ms"] == [2.0, 4.0]
+
+
+def test_cores_that_are_fast_now_come_first() -> None:
+    now = {0: 50.0, 1: 100.0, 2: 90.0}
+
+    def spin(cores: Sequence[int], _: float) -> list[float]:
+        return [now[core] for core in cores]
+
+    before = Cores((0, 1, 2), dict.fromkeys(now, 100.0), dict.fromkeys(now, 90.0), spin)
+    assert before.first(2) == [0, 1]
+    assert before.again().first(2) == [1, 2]
+
+
+def test_speed_is_relative_to_the_best_that_the_same_cores_had() -> None:
+    rates = iter([[100.0, 80.0], [90.0, 80.0], [100.0, 40.0], [50.0]])
+    watch = SpeedWatch(lambda cores, seconds: next(rates))
+    assert [watch.speed([0, 1]) for _ in range(3)] == [1.0, 0.9, 0.5]
+    assert watch.speed([0]) == 1.0
+
+
+def test_a_turn_whose_cores_slow_down_is_run_again() -> None:
+    speeds, times = iter([1.0, 0.5, 0.5, 1.0, 0.95]), iter([[9.0], [1.0]])
+    assert steady_turn(lambda: next(times), lambda: next(speeds), Clock(60.0)) == [
+        (0.5, [9.0]),
+        (0.95, [1.0]),
+    ]
+
+
+def test_cores_that_stay_slow_are_waited_for_only_so_often() -> None:
+    looks: list[float] = []
+
+    def speed() -> float:
+        looks.append(STEADY / 2)
+        return looks[-1]
+
+    assert steady_turn(lambda: [1.0], speed, Clock(60.0)) == [(STEADY / 2, [1.0])]
+    assert len(looks) == TRIES + 1
 
 
 def test_bits_that_depend_on_threads_and_engines_that_fail_are_said() -> None:
