@@ -114,3 +114,15 @@ def test_errors_have_their_codes(client, model, name, code):
     with pytest.raises(InferenceServerException) as caught:
         client.infer(model, [given(name, np.ones((1, 4), np.float32))])
     assert caught.value.status() == f"StatusCode.{code}"
+
+
+def test_bytes_that_are_no_message_are_an_error_of_the_client(server):
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        with pytest.raises(grpc.RpcError) as caught:
+            infer(b"\xff\xff\xff", timeout=10)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert caught.value.details() == "the message is not a ModelInferRequest"
+        stream = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")
+        (answer,) = stream(iter([b"\xff\xff\xff"]), timeout=10)
+        assert b"the message is not a ModelInferRequest" in answer

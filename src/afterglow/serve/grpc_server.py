@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 
 import grpc
 from google.protobuf import json_format  # type: ignore[import-untyped]  # ships no types
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from afterglow.serve.config import ServeConfig
 from afterglow.serve.core import ServerCore
-from afterglow.serve.errors import ErrorKind, RequestError, request_error
+from afterglow.serve.errors import ErrorKind, RequestError, invalid, request_error
 from afterglow.serve.grpc_tensors import (
     MESSAGES,
     PROTOCOL,
@@ -72,8 +73,7 @@ def _handler(core: ServerCore, method: Method) -> Any:
         else (grpc.unary_unary_rpc_method_handler)
     )
     return make(
-        _stream(core) if method.is_stream else _unary(core, method),
-        request_deserializer=method.request.FromString,
+        _stream(core, method) if method.is_stream else _unary(core, method),
         response_serializer=method.response.SerializeToString,
     )
 
@@ -81,11 +81,11 @@ def _handler(core: ServerCore, method: Method) -> Any:
 def _unary(core: ServerCore, method: Method) -> Callable[[Any, Any], Awaitable[Any]]:
     answer = ANSWERS[method.name]
 
-    async def handle(request: Any, context: Any) -> Any:
+    async def handle(data: bytes, context: Any) -> Any:
         try:
             if method.name not in _OPEN:
                 core.authorise(_metadata(context, "authorization"))
-            response = await answer(core, request, context)
+            response = await answer(core, _parsed(method, data), context)
         except Exception as error:
             known = request_error(error)
             if known.kind is ErrorKind.INTERNAL:
@@ -98,15 +98,23 @@ def _unary(core: ServerCore, method: Method) -> Callable[[Any, Any], Awaitable[A
     return handle
 
 
+def _parsed(method: Method, data: bytes) -> Any:
+    """The message that bytes are; here, because gRPC answers UNKNOWN if they are none."""
+    try:
+        return method.request.FromString(data)
+    except DecodeError:
+        raise invalid(f"the message is not a {method.request.DESCRIPTOR.name}") from None
+
+
 def _metadata(context: Any, name: str) -> str:
     found = (value for key, value in context.invocation_metadata() or () if key == name)
     return str(next(found, ""))
 
 
-def _stream(core: ServerCore) -> Callable[[Any, Any], AsyncIterator[Any]]:
+def _stream(core: ServerCore, method: Method) -> Callable[[Any, Any], AsyncIterator[Any]]:
     """The handler of the stream: several requests run at once, answers come in their order."""
 
-    async def handle(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    async def handle(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
         try:
             core.authorise(_metadata(context, "authorization"))
         except RequestError as error:
@@ -114,8 +122,8 @@ def _stream(core: ServerCore) -> Callable[[Any, Any], AsyncIterator[Any]]:
         running: asyncio.Queue[asyncio.Task[Any] | None] = asyncio.Queue(_AHEAD)
 
         async def take() -> None:
-            async for request in requests:
-                await running.put(asyncio.create_task(_streamed(core, request, context)))
+            async for data in requests:
+                await running.put(asyncio.create_task(_streamed(core, method, data, context)))
             await running.put(None)
 
         taking = asyncio.create_task(take())
@@ -133,8 +141,10 @@ def _stream(core: ServerCore) -> Callable[[Any, Any], AsyncIterator[Any]]:
     return handle
 
 
-async def _streamed(core: ServerCore, request: Any, context: Any) -> Any:
+async def _streamed(core: ServerCore, method: Method, data: bytes, context: Any) -> Any:
+    request = method.request()
     try:
+        request = _parsed(method, data)
         response = await model_infer(core, request, context)
     except Exception as error:
         known = request_error(error)
