@@ -175,3 +175,16 @@ def test_functions_of_other_types_are_refused() -> None:
             erf(x)
         with pytest.raises(TypeError, match="functions are of f32 and f64, not of f16"):
             log(x)
+
+
+def test_loops_keep_their_addresses_and_nothing_of_what_keeps_them() -> None:
+    module = Module(Target.of("x86-64-v3"))
+    with module.function("every_fifth") as e:
+        x = e.pointer("x", f32)
+        with e.loop(100) as row, e.loop(100) as i:
+            (x + row * 700 + i * 5).store(e.constant(f32, 1.0))
+    text = assembly(module, module.target)
+    branches = [line for line in text.splitlines() if line.strip().startswith("j")]
+    assert module.text.count("br i1 false") == 1, "one of two loops is the innermost"
+    assert len(branches) == 2, "each loop has one branch"
+    assert "$20," not in text, "no pointer is advanced by a row of the innermost loop"

@@ -32,6 +32,8 @@ class Code:
         """The values of ranged extents, and of what they are made of, known in the function."""
         self.dim_value: Callable[[Dim], Value] = _no_dims
         """What gives the extent of a dimension in the run at hand."""
+        self.loops = 0
+        """How many loops the function has so far."""
         self._names = 0
 
     @property
