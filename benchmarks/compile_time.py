@@ -4,6 +4,8 @@
 
 The time is that of `import afterglow` and `afterglow.compile`, the best of several processes;
 memory is the most that the process had, its libraries and the pages of the model's file included.
+Processes find the bytecode of all modules, as those of an installed package do, in a folder that
+a first process fills, whatever the environment says about writing bytecode.
 Times are also told in yardsticks: what this machine takes to compile some modules of Python's own
 library to bytecode. With `--check`, a model that takes more yardsticks, or more memory for its
 file, than `LIMITS` allows is listed, and the exit status is 1.
@@ -13,8 +15,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 import typing
 from collections.abc import Sequence
@@ -92,13 +96,24 @@ class Cost:
 
 def measure(path: Path, times: int) -> Cost:
     """The best time and the least peak of several processes that compile a model."""
-    found: list[list[float]] = []
-    for _ in range(times):
-        command = [sys.executable, "-c", CODE, str(path)]
-        shown = subprocess.run(command, check=True, capture_output=True, text=True)
-        found.append(json.loads(shown.stdout))
+    with tempfile.TemporaryDirectory() as bytecode:
+        _, *found = [_compile(path, bytecode) for _ in range(1 + times)]
     seconds, peaks = zip(*found, strict=True)
     return Cost(path.stem, path.stat().st_size, min(seconds), min(peaks))
+
+
+def _compile(path: Path, bytecode: str) -> list[float]:
+    """Seconds and bytes of a process that compiles a model and keeps bytecode in a folder."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    shown = subprocess.run(
+        [sys.executable, "-c", CODE, str(path)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**environment, "PYTHONPYCACHEPREFIX": bytecode},
+    )
+    found: list[float] = json.loads(shown.stdout)
+    return found
 
 
 def yardstick(times: int = 7) -> float:

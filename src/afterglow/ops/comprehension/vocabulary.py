@@ -68,20 +68,20 @@ from afterglow.ops.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd
 ApplyOp: TypeAlias = Callable[..., Any]
 """Applies an op to types, arrays or values: what `apply_function` is asked for."""
 
-_UNARY: dict[str, Op] = {
-    **{"abs": Abs(), "acos": Acos(), "acosh": Acosh(), "asin": Asin(), "asinh": Asinh()},
-    **{"atan": Atan(), "atanh": Atanh(), "ceil": Ceil(), "cos": Cos(), "cosh": Cosh()},
-    **{"elu": Elu(), "erf": Erf(), "exp": Exp(), "expm1": Expm1(), "floor": Floor()},
-    **{"gelu": Gelu(), "hard_sigmoid": HardSigmoid(), "hard_swish": HardSwish()},
-    **{"leaky_relu": LeakyRelu(), "log": Log(), "log1p": Log1p(), "mish": Mish(), "neg": Neg()},
-    **{"not": Not(), "reciprocal": Reciprocal(), "relu": Relu(), "round": Round()},
-    **{"selu": Selu(), "sigmoid": Sigmoid(), "sign": Sign(), "silu": Swish(), "sin": Sin()},
-    **{"sinh": Sinh(), "softplus": Softplus(), "softsign": Softsign(), "sqrt": Sqrt()},
-    **{"swish": Swish(), "tan": Tan(), "tanh": Tanh()},
+_UNARY: dict[str, type[Op]] = {
+    **{"abs": Abs, "acos": Acos, "acosh": Acosh, "asin": Asin, "asinh": Asinh},
+    **{"atan": Atan, "atanh": Atanh, "ceil": Ceil, "cos": Cos, "cosh": Cosh},
+    **{"elu": Elu, "erf": Erf, "exp": Exp, "expm1": Expm1, "floor": Floor},
+    **{"gelu": Gelu, "hard_sigmoid": HardSigmoid, "hard_swish": HardSwish},
+    **{"leaky_relu": LeakyRelu, "log": Log, "log1p": Log1p, "mish": Mish, "neg": Neg},
+    **{"not": Not, "reciprocal": Reciprocal, "relu": Relu, "round": Round},
+    **{"selu": Selu, "sigmoid": Sigmoid, "sign": Sign, "silu": Swish, "sin": Sin},
+    **{"sinh": Sinh, "softplus": Softplus, "softsign": Softsign, "sqrt": Sqrt},
+    **{"swish": Swish, "tan": Tan, "tanh": Tanh},
 }
-_BINARY: dict[str, Op] = {
-    **{"+": Add(), "-": Sub(), "*": Mul(), "/": Div(), "pow": Pow(), "max": Max(), "min": Min()},
-    **{"and": And(), "or": Or(), "<": Less(), "<=": LessEqual(), "==": Equal()},
+_BINARY: dict[str, type[Op]] = {
+    **{"+": Add, "-": Sub, "*": Mul, "/": Div, "pow": Pow, "max": Max, "min": Min},
+    **{"and": And, "or": Or, "<": Less, "<=": LessEqual, "==": Equal},
 }
 COMPARISONS = ("<=", ">=", "==", "!=", "<", ">")
 """Operators whose results are booleans."""
@@ -112,4 +112,5 @@ def apply_function(name: str, apply: ApplyOp, *arguments: Any) -> Any:
             return apply(Not(), apply(Equal(), *arguments))
         case "where":
             return apply(Where(), *arguments)
-    return apply(_UNARY.get(name) or _BINARY[name], *arguments)
+    op = _UNARY.get(name) or _BINARY[name]
+    return apply(op(), *arguments)
