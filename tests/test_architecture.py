@@ -48,12 +48,21 @@ ROOMS = {
         {"codegen"},
         {"bundle", "tools"},
     ],
+    "afterglow.backends.cuda": [
+        {"driver"},
+        {"target"},
+        {"tl"},
+        {"kernels"},
+        {"compile"},
+        {"emulator"},
+    ],
 }
 """Sub-layers of large packages; the files of a package itself lie above all of them."""
 DOORS = {
     "afterglow.__main__": "the command line, for installations that have it",
     "afterglow.driver.api": "the compiler, for what was not compiled before",
     "afterglow.backends.cpu.backend": "what writes bundles, for models that are exported",
+    "afterglow.backends.cuda.factory": "its kernels, for compilations that ask for CUDA",
     "afterglow.backends.opencl.factory": "its kernels, for compilations that ask for OpenCL",
     "afterglow.driver.devices": "the interpreter, for models of which the host runs something",
     "afterglow.driver.rounding": "the compiler, which runs a model to round its weights",

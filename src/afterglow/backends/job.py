@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 
 from afterglow.instr import Buffer, Copy, OpInstr, Region, Stack
@@ -17,13 +18,14 @@ class Job:
     """An anchor, with element-wise steps before and after it; or element-wise steps alone.
 
     Steps before the anchor compute an operand of its, steps after it work on its result. `locals`
-    are the buffers between them, which have no memory.
+    are the buffers between them, which have no memory; `scratch` is the workspace of the plan.
     """
 
     anchor: OpInstr | None
     before: tuple[OpInstr, ...] = ()
     after: tuple[OpInstr, ...] = ()
     locals: frozenset[Buffer] = frozenset()
+    scratch: tuple[Buffer, ...] = ()
 
     @staticmethod
     def of(step: OpInstr | Stack | Copy) -> Job:
@@ -33,9 +35,12 @@ class Job:
                 same = Transpose(tuple(range(dest.type.rank)))
                 return Job(OpInstr(same, (dest,), (src,)))
             case OpInstr():
-                return Job(step) if is_anchor(step) else Job(None, after=(step,))
-            case Stack(body, hidden):
-                return _of_stack(body, frozenset(hidden))
+                scratch = step.scratch
+                if is_anchor(step):
+                    return Job(step, scratch=scratch)
+                return Job(None, after=(step,), scratch=scratch)
+            case Stack(body, hidden, scratch):
+                return replace(_of_stack(body, frozenset(hidden)), scratch=scratch)
 
     @property
     def steps(self) -> tuple[OpInstr, ...]:

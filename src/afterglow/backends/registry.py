@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from afterglow.backends.backend import BackendFactory
 from afterglow.backends.cpu.backend import CPU
+from afterglow.backends.cuda.factory import CUDA
 from afterglow.backends.interpreter.backend import INTERPRETER, PRIMITIVES
 from afterglow.backends.opencl.factory import OPENCL
 from afterglow.support.errors import UsageError
@@ -12,7 +13,7 @@ from afterglow.support.plugins import BACKENDS, load_plugin, plugin_names
 _NEEDS = ("name", "device", "targets", "__call__")
 """The attributes of a `BackendFactory`."""
 _BUILT_IN: dict[str, BackendFactory] = {
-    factory.name: factory for factory in (CPU, INTERPRETER, PRIMITIVES, OPENCL)
+    factory.name: factory for factory in (CPU, INTERPRETER, PRIMITIVES, OPENCL, CUDA)
 }
 
 

@@ -23,9 +23,10 @@ _OF_BACKENDS = {
     "interpreter": "interpreter",
     "primitives": "interpreter",
     "opencl": "opencl",
+    "cuda": "cuda",
 }
 """The devices of our own backends, known here so that cached models are found without those."""
-OPTIONAL = ("opencl",)
+OPTIONAL = ("opencl", "cuda")
 """Our own devices that need more than Afterglow brings."""
 
 
@@ -99,6 +100,11 @@ def _own_device(name: str) -> Device | None:
         from afterglow.backends.opencl.device import OpenClDevice  # noqa: PLC0415
 
         return OpenClDevice()
+    if name == "cuda":
+        # here, because it imports the catalogue of ops
+        from afterglow.backends.cuda.device import CudaDevice  # noqa: PLC0415
+
+        return CudaDevice()
     if name == PARTITIONED:
         # here, because it imports futures and threads
         from afterglow.runtime.partitioned.executable import PartitionedDevice  # noqa: PLC0415

@@ -38,6 +38,8 @@ _ELEMENTS: dict[tuple[int, int], DType] = _NARROW_FLOATS | {
     if dtype.kind in _CODES and dtype.bits >= 8 and dtype not in _NARROW_FLOATS.values()
 }
 """Element types by the standard's code and number of bits."""
+CODES = {dtype: code for code, dtype in _ELEMENTS.items()}
+"""The standard's code and number of bits of element types."""
 
 
 def is_on_host(value: Any) -> bool:
@@ -60,7 +62,7 @@ def read_copy(value: Any) -> Array:
     return _array_in(value.__dlpack__(max_version=_VERSION, dl_device=_CPU))
 
 
-class _Tensor(ctypes.Structure):
+class DLTensor(ctypes.Structure):
     """The standard's `DLTensor`."""
 
     _fields_ = (
@@ -77,7 +79,7 @@ class _Tensor(ctypes.Structure):
     )
 
 
-class _Versioned(ctypes.Structure):
+class VersionedTensor(ctypes.Structure):
     """The standard's `DLManagedTensorVersioned`; one without a version begins with the tensor."""
 
     _fields_ = (
@@ -86,7 +88,17 @@ class _Versioned(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", DLTensor),
+    )
+
+
+class ManagedTensor(ctypes.Structure):
+    """The standard's `DLManagedTensor`, which has no version."""
+
+    _fields_ = (
+        ("tensor", DLTensor),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
     )
 
 
@@ -98,17 +110,25 @@ class _Memory:
         self.__array_interface__ = interface
 
 
-def _array_in(capsule: Any) -> Array:
-    """The array in a capsule; it cannot be written unless the capsule says that it can."""
-    is_versioned = _is_valid(capsule, b"dltensor_versioned")
-    if is_versioned:
-        whole = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+def opened(capsule: Any) -> tuple[DLTensor, DType, bool]:
+    """The tensor in a capsule, its element type, and whether it must not be written.
+
+    What it says of its memory holds as long as the capsule lives.
+    """
+    if _is_valid(capsule, b"dltensor_versioned"):
+        whole = VersionedTensor.from_address(_pointer(capsule, b"dltensor_versioned"))
         tensor, is_read_only = whole.tensor, bool(whole.flags & _READ_ONLY)
     else:
-        tensor, is_read_only = _Tensor.from_address(_pointer(capsule, b"dltensor")), True
+        tensor, is_read_only = DLTensor.from_address(_pointer(capsule, b"dltensor")), True
     dtype = _ELEMENTS.get((tensor.code, tensor.bits))
     if dtype is None or tensor.lanes != 1:
         raise BufferError(f"no element type has code {tensor.code} and {tensor.bits} bits")
+    return tensor, dtype, is_read_only
+
+
+def _array_in(capsule: Any) -> Array:
+    """The array in a capsule; it cannot be written unless the capsule says that it can."""
+    tensor, dtype, is_read_only = opened(capsule)
     size, shape = dtype.bits // 8, tuple(tensor.shape[: tensor.ndim])
     strides = tuple(size * n for n in tensor.strides[: tensor.ndim]) if tensor.strides else None
     if not prod(shape):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from afterglow.support.errors import UsageError
-from afterglow.types import Array
+from afterglow.types import Array, DType
 from afterglow.types.dtype import DTYPES
 
 _NAMES = {dtype.numpy_name: dtype for dtype in DTYPES.values()}
@@ -42,6 +42,17 @@ def array_of(tensor: Any) -> Array:
 def is_plain(tensor: Any) -> bool:
     """Whether the elements of a tensor lie in the memory of the CPU as they are."""
     return tensor.is_cpu and not tensor.is_conj() and not tensor.is_neg()
+
+
+def dtype_of(tensor: Any) -> DType:
+    """The element type of a tensor."""
+    found = _NAMES.get(str(tensor.dtype).removeprefix("torch."))
+    if found is None:
+        raise UsageError(
+            f"a tensor of {tensor.dtype} was given, which no input holds",
+            help="convert it: tensor.to(torch.float32)",
+        )
+    return found
 
 
 def _array_of(plain: Any) -> Array:

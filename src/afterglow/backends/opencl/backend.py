@@ -8,12 +8,13 @@ from dataclasses import replace
 from afterglow.backends.backend import Settings
 from afterglow.backends.capabilities import ProgramProfile
 from afterglow.backends.job import Job
+from afterglow.backends.launched.generated import runs_on_host
 from afterglow.backends.opencl.build import compile_kernels
 from afterglow.backends.opencl.codegen import (
     BINARY,
     SOURCE,
     generate,
-    runs_on_host,
+    source_of,
     to_artifact,
 )
 from afterglow.backends.opencl.driver import DEVICE
@@ -60,7 +61,7 @@ class OpenCl:
         """Kernels, as text and, unless the driver keeps that, as the driver compiled them."""
         limits = self.target.limits
         generated = generate(program, limits)
-        made = to_artifact(generated, unchecked=self.settings.policy.unchecked)
+        made = to_artifact(generated, limits, unchecked=self.settings.policy.unchecked)
         if not generated.kernels or limits.keeps_programs:
             return made
         source = bytes(made.sections[SOURCE]).decode()
@@ -69,7 +70,8 @@ class OpenCl:
 
     def listing(self, program: Program, language: str) -> str:
         """The kernels of a planned program."""
-        return generate(program, self.target.limits).source
+        limits = self.target.limits
+        return source_of(generate(program, limits), limits)
 
     def host_steps(self, program: Program) -> list[tuple[Instr, str]]:
         """The instructions of a program that run on the host, and why."""

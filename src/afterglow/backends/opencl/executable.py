@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from afterglow.backends.interpreter.hosted import HostedProgram, restore_hosted
+from afterglow.backends.launched.memories import CONSTANTS, HOST_PREFIX
+from afterglow.backends.launched.pool import Pool
 from afterglow.backends.opencl.build import load_kernels
-from afterglow.backends.opencl.codegen import CONSTANTS, SOURCE
+from afterglow.backends.opencl.codegen import SOURCE
 from afterglow.backends.opencl.limits import Limits
-from afterglow.backends.opencl.pool import Pool
 from afterglow.backends.opencl.schedule import Schedule
 from afterglow.backends.opencl.session import Session, memory_of, session
 from afterglow.backends.opencl.workspace import LoadedProgram, Workspace
@@ -27,8 +28,6 @@ from afterglow.types import Array
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-HOST_PREFIX = "host."
-"""How the names of sections begin that are of what the host runs."""
 RUNS_AT_ONCE = 4
 """Runs of a program that are under way at most; each has an arena, further ones wait."""
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import afterglow.backends.opencl.kernels  # noqa: F401  fills the table
 from afterglow.backends.fusion import can_join, refusal_of
+from afterglow.backends.items.anchors import Anchor
 from afterglow.backends.job import Job
+from afterglow.backends.launched.generated import NOTHING
+from afterglow.backends.launched.repeated import plan_scan, scan_refusal
 from afterglow.backends.opencl.clc.types import HELD
-from afterglow.backends.opencl.kernels.anchors import ANCHORS, Anchor
 from afterglow.backends.opencl.kernels.elementwise import write_elementwise
 from afterglow.backends.opencl.kernels.kernel import KernelSource
+from afterglow.backends.opencl.kernels.table import ANCHORS
 from afterglow.backends.opencl.limits import Limits
-from afterglow.backends.opencl.repeated import plan_scan, scan_refusal
 from afterglow.instr import ON_HOST, Copy, KernelPlan, OpInstr, Stack
 from afterglow.ops.control import Scan
 from afterglow.ops.flops import step_flops
@@ -19,8 +21,6 @@ from afterglow.types.extent import is_ranged
 
 HOST = KernelPlan(ON_HOST)
 """The plan of a step that the host runs, by the definition of its op, as it has no kernel."""
-NOTHING = KernelPlan("nothing")
-"""The plan of a step whose results are empty."""
 FLOPS_PER_BYTE = 4.0
 """FLOPs in the time in which a byte comes from memory, about."""
 KERNEL = "kernel"
@@ -42,9 +42,8 @@ def plans(step: OpInstr | Stack, limits: Limits) -> list[KernelPlan]:
 def write(step: OpInstr | Stack | Copy, limits: Limits) -> KernelSource:
     """The kernel of a step that has one."""
     job = Job.of(step)
-    if job.anchor is None:
-        return write_elementwise(job, limits)
-    return ANCHORS[type(job.anchor.op)].write(job, limits)
+    anchor = _anchor_of(job, limits)
+    return write_elementwise(job, limits) if anchor is None else anchor.write(job, limits)
 
 
 def refusal(job: Job, limits: Limits) -> str:
@@ -57,17 +56,18 @@ def refusal(job: Job, limits: Limits) -> str:
         return "its extents are known only when it runs"
     if any(isinstance(step.op, Scan) for step in job.steps):
         return scan_refusal(job.steps)
-    entry = _anchor_of(job)
-    return refusal_of(job, None if entry is None else lambda step: entry.accepts(step, limits))
+    if job.anchor is not None and type(job.anchor.op) not in ANCHORS:
+        return refusal_of(job, None)
+    return refusal_of(job, lambda step: ANCHORS.find(step, limits) is not None)
 
 
 def can_fuse(job: Job, limits: Limits) -> bool:
     """Whether one kernel can do all steps of a stack."""
-    return not refusal(job, limits) and can_join(job, _anchor_of(job))
+    return not refusal(job, limits) and can_join(job, _anchor_of(job, limits))
 
 
-def _anchor_of(job: Job) -> Anchor | None:
-    return None if job.anchor is None else ANCHORS.get(type(job.anchor.op))
+def _anchor_of(job: Job, limits: Limits) -> Anchor[Limits, KernelSource] | None:
+    return None if job.anchor is None else ANCHORS.find(job.anchor, limits)
 
 
 def _is_held(dtype: DType, limits: Limits) -> bool:

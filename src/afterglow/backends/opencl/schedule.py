@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from afterglow.backends.opencl.codegen import ALARMS
-from afterglow.backends.opencl.dependencies import Command, Span, dependencies, is_chain
+from afterglow.backends.launched.dependencies import Command, Span, dependencies, is_chain
+from afterglow.backends.launched.memories import ALARMS
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Interface
 

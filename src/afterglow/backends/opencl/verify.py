@@ -8,7 +8,7 @@ import numpy as np
 
 from afterglow.backends.interpreter import Machine, Run
 from afterglow.backends.interpreter.compare import compare_step
-from afterglow.backends.opencl.codegen import ARENA
+from afterglow.backends.launched.memories import ARENA
 from afterglow.backends.opencl.executable import OpenClExecutable
 from afterglow.backends.opencl.memory import as_bytes
 from afterglow.backends.opencl.workspace import Workspace

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from afterglow.backends.interpreter.hosted import HostedProgram
+from afterglow.backends.launched.memories import ALARMS, ARENA, CONSTANTS
 from afterglow.backends.opencl.bound import BoundKernels
-from afterglow.backends.opencl.codegen import ALARMS, ARENA, CONSTANTS
 from afterglow.backends.opencl.driver import library
 from afterglow.backends.opencl.host_steps import HostSteps
 from afterglow.backends.opencl.memory import OpenClBuffer, as_bytes

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from afterglow.backends.items.types import computed
 from afterglow.backends.opencl.clc.narrow import decode, encode
-from afterglow.backends.opencl.clc.types import computed, literal, spell, spell_in_memory
+from afterglow.backends.opencl.clc.types import literal, spell, spell_in_memory
 from afterglow.backends.opencl.clc.value import Value, index_of
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
@@ -122,6 +123,10 @@ class Code:
             self.perform("#pragma OPENCL FP_CONTRACT ON")
             yield index
 
+    def add_product(self, total: Value, x: Value, factor: Value) -> None:
+        """Add a product to a variable, rounded once or twice as the loop around it says."""
+        self.perform(f"{total.text} += {x.text} * {factor.text};")
+
     def barrier(self) -> None:
         """Wait until all items of the work-group are here, and see what they stored."""
         self.perform("barrier(CLK_LOCAL_MEM_FENCE);")
@@ -143,6 +148,46 @@ class Code:
         """The smaller one of two indices."""
         text = other.text if isinstance(other, Value) else literal(self.index_type, other)
         return index_of(self, self.index_type, f"min({index.text}, {text})")
+
+    def nearest(self, index: Value, extent: int) -> Value:
+        """The index from 0 to below an extent that is the nearest."""
+        return index_of(self, self.index_type, f"clamp({index.text}, 0, {extent - 1})")
+
+    def number(self, index: Value) -> Value:
+        """An index as an integer like others."""
+        return self.define(index.text, index.dtype)
+
+    def is_below(self, index: Value, end: int) -> Value:
+        """Whether an index is below an end."""
+        return self._condition(f"{index.text} < {end}")
+
+    def is_between(self, index: Value, first: Value | int, end: Value | int) -> Value:
+        """Whether an index is at the first of a range or behind it, and below its end."""
+        low, high = (x.text if isinstance(x, Value) else str(x) for x in (first, end))
+        return self._condition(f"{index.text} >= {low} && {index.text} < {high}")
+
+    def is_multiple(self, index: Value, number: int) -> Value:
+        """Whether a number divides an index."""
+        return self._condition(f"{index.text} % {number} == 0")
+
+    def all_of(self, conditions: Sequence[Value]) -> Value:
+        """Whether all of some conditions on indices hold."""
+        return self._condition(" && ".join(condition.text for condition in conditions))
+
+    def kept(self, condition: Value) -> Value:
+        """A condition on indices under a name of its own, so that it is computed once."""
+        return self.define(condition.text, self.index_type)
+
+    def _condition(self, text: str) -> Value:
+        return Value(self, boolean, 1, text)
+
+    def halves(self, vector: Value) -> tuple[Value, Value]:
+        """The first and the last half of the lanes of a vector."""
+        low, high = (
+            Value(self, vector.dtype, vector.lanes // 2, f"{vector.text}.{which}")
+            for which in ("lo", "hi")
+        )
+        return low, high
 
     def helper(self, name: str, text: str) -> str:
         """A function that stands before the kernel; its name."""
@@ -258,12 +303,3 @@ class Pointer:
             f"near_{kind}{lanes}", f"typedef {kind}{lanes} near_{kind}{lanes} {aligned};"
         )
         return f"*({self.space} {near}*)({self.name} + {where})"
-
-
-def offset(code: Code, places: Sequence[Value], strides: Sequence[int]) -> Value:
-    """Where an element lies, given its index along each axis."""
-    total = code.index(0)
-    for place, stride in zip(places, strides, strict=True):
-        if stride != 0:
-            total = total + place * stride
-    return total

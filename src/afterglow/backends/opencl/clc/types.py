@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from afterglow.backends.items.types import is_arithmetic
 from afterglow.types.dtype import (
     DType,
     bf16,
@@ -47,21 +48,6 @@ HELD = frozenset(_NAMES)
 """The element types that kernels read and write."""
 _SIGNED = {8: i8, 16: i16, 32: i32, 64: i64}
 _UNSIGNED = {8: u8, 16: u16, 32: u32, 64: u64}
-
-
-def is_arithmetic(dtype: DType) -> bool:
-    """Whether kernels compute with it; the others are only moved and converted."""
-    return dtype in HELD and dtype not in (f16, bf16, boolean)
-
-
-def is_number(dtype: DType) -> bool:
-    """Whether kernels compute with elements of it, in that type or in f32."""
-    return is_arithmetic(computed(dtype))
-
-
-def computed(dtype: DType) -> DType:
-    """The type that kernels compute with for elements of a type: f32 for floats of 16 bits."""
-    return f32 if dtype in (f16, bf16) else dtype
 
 
 def spell(dtype: DType, lanes: int = 1) -> str:

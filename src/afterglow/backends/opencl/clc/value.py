@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from afterglow.backends.items.types import is_arithmetic
 from afterglow.backends.opencl.clc.types import (
-    is_arithmetic,
     literal,
     signed_of,
     spell,

@@ -1,22 +1,5 @@
-"""Kernels of the OpenCL backend, one file per family; importing them fills the table."""
+"""Kernels of the OpenCL backend alone, one file per family; importing them fills the table."""
 
-from afterglow.backends.opencl.kernels import (
-    attention,
-    conv,
-    conv_transpose,
-    gather,
-    lines,
-    matmul,
-    movement,
-    pooling,
-    quantized,
-    reduction,
-    running,
-    scatter,
-    search,
-)
+from afterglow.backends.opencl.kernels import attention, conv, matmul, quantized
 
-_FAMILIES = (
-    *(attention, conv, conv_transpose, gather, lines, matmul, movement, pooling),
-    *(quantized, reduction, running, scatter, search),
-)
+_FAMILIES = (attention, conv, matmul, quantized)

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from afterglow.backends.broadcast import strides_within
+from afterglow.backends.items.around import lanes_of_results, write_result
+from afterglow.backends.items.chain import load
+from afterglow.backends.items.lanes import combine_lanes, lanes_within
+from afterglow.backends.items.language import offset
+from afterglow.backends.items.types import computed, is_number
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Value
-from afterglow.backends.opencl.clc.code import offset
-from afterglow.backends.opencl.clc.types import computed, is_number
-from afterglow.backends.opencl.kernels.anchors import anchor
-from afterglow.backends.opencl.kernels.around import lanes_of_results, write_result
-from afterglow.backends.opencl.kernels.chain import load
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
-from afterglow.backends.opencl.kernels.lanes import combine_lanes, join_lanes, lanes_within, sums_of
+from afterglow.backends.opencl.kernels.lanes import join_lanes, sums_of
+from afterglow.backends.opencl.kernels.table import ANCHORS
 from afterglow.backends.opencl.limits import Limits
 from afterglow.backends.pointwise.vocabulary import call, equal, larger, maximum, select
 from afterglow.instr import Buffer, OpInstr
@@ -102,7 +103,7 @@ def _accepts(step: OpInstr, limits: Limits) -> bool:
     return dense and is_number(q.type.dtype) and k.type.shape[2] > 0
 
 
-@anchor(Attention, accepts=_accepts)
+@ANCHORS.declare(Attention, accepts=_accepts)
 def write_attention(job: Job, limits: Limits) -> KernelSource:
     """Rows of queries by rows of queries, for each head."""
     step = job.anchor
@@ -258,7 +259,7 @@ class _Rows:
         peak = code.variable(code.constant(self.dtype, float("-inf"), lanes))
         with code.loop(self._padded(count), step=lanes) as j:
             code.assign(peak, larger(self.scores.load(j + start, lanes), peak))
-        highest = larger(combine_lanes(peak, larger), self.peaks[number])
+        highest = larger(combine_lanes(code, peak, larger), self.peaks[number])
         base = select(equal(highest, float("-inf")), highest.like(0), highest)
         factor = call("exp_down", self.peaks[number] - base)
         total = code.variable(code.constant(self.dtype, 0, lanes))
@@ -266,7 +267,7 @@ class _Rows:
             weights = call("exp_down", self.scores.load(j + start, lanes) - base)
             self.scores.store(weights, j + start)
             code.assign(total, total + weights)
-        added = combine_lanes(total, lambda a, b: a + b)
+        added = combine_lanes(code, total, lambda a, b: a + b)
         code.assign(self.totals[number], self.totals[number] * factor + added)
         code.assign(self.peaks[number], highest)
         return factor

@@ -9,22 +9,20 @@ from dataclasses import replace
 
 import numpy as np
 
+from afterglow.backends.items import conv
+from afterglow.backends.items.chain import places_of
+from afterglow.backends.items.types import computed, is_number
+from afterglow.backends.items.windows import Sliding
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Pointer, Value
-from afterglow.backends.opencl.clc.types import computed, is_number
-from afterglow.backends.opencl.kernels.anchors import anchor
-from afterglow.backends.opencl.kernels.around import read_number, write_result
-from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.copying import copy_line, fill_line, pitch_of
 from afterglow.backends.opencl.kernels.depthwise import write_depthwise
 from afterglow.backends.opencl.kernels.group_product import group_tile, write_group_product
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
-from afterglow.backends.opencl.kernels.movement import begin
 from afterglow.backends.opencl.kernels.product import Extents, Work, write_product
+from afterglow.backends.opencl.kernels.table import ANCHORS
 from afterglow.backends.opencl.kernels.tile import Panel, Rows, Tile, panels
-from afterglow.backends.opencl.kernels.windows import Sliding
 from afterglow.backends.opencl.limits import Limits
-from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.instr import OpInstr, Region
 from afterglow.ops.convolution import Conv
 from afterglow.types import Array
@@ -35,7 +33,7 @@ def _accepts(step: OpInstr, limits: Limits) -> bool:
     return is_number(step.outs[0].type.dtype)
 
 
-@anchor(Conv, accepts=_accepts)
+@ANCHORS.declare(Conv, accepts=_accepts)
 def write_conv(job: Job, limits: Limits) -> KernelSource:
     """The kernel that suits its channels."""
     step = job.anchor
@@ -202,24 +200,5 @@ def _dot(places: Sequence[Value], strides: Sequence[int]) -> Value:
 def _write_plain(job: Job, limits: Limits) -> KernelSource:
     """Each result by an item of its own."""
     kernel = Kernel(job, limits)
-    step = kernel.step
-    assert isinstance(step.op, Conv)
-    sliding, code = _sliding(kernel), kernel.code
-    x, weight, bias, out = step.operand(0), step.operand(1), step.optional(2), step.outs[0]
-    channels, columns = weight.type.shape[-1], out.type.shape[-1] // step.op.groups
-    *where, channel = begin(kernel, step)
-    dtype = computed(out.type.dtype)
-    start = code.constant(dtype, 0)
-    if bias is not None:
-        start = convert(read_number(kernel, bias, [channel]), dtype)
-    total = code.variable(start)
-    group = code.named(channel.combined("/", columns))
-    corner = sliding.corner(where[1:])
-    with sliding.taps() as taps:
-        seen = sliding.seen(corner, taps)
-        with sliding.when_inside(seen), code.loop(channels) as c:
-            value = read_number(kernel, x, [where[0], *seen, group * channels + c])
-            factor = convert(read_number(kernel, weight, [channel, *taps, c]), dtype)
-            code.assign(total, total + value * factor)
-    write_result(kernel, total, [*where, channel])
+    conv.write_conv(kernel)
     return kernel.finish()

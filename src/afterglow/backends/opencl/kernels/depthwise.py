@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from afterglow.backends.items.around import read_number, write_result
+from afterglow.backends.items.chain import places_of
+from afterglow.backends.items.channels import lanes_of
+from afterglow.backends.items.language import offset
+from afterglow.backends.items.windows import Sliding
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Pointer, Value
-from afterglow.backends.opencl.clc.code import offset
-from afterglow.backends.opencl.kernels.around import read_number, write_result
-from afterglow.backends.opencl.kernels.chain import places_of
-from afterglow.backends.opencl.kernels.channels import lanes_of
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.opencl.kernels.product import ITEMS_OF_UNIT, part_of
 from afterglow.backends.opencl.kernels.tile import add_product
-from afterglow.backends.opencl.kernels.windows import Sliding
 from afterglow.backends.opencl.limits import Limits
 from afterglow.ops.convolution import Conv
 from afterglow.types.dtype import f32

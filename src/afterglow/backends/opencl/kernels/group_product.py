@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from afterglow.backends.items.around import write_result
 from afterglow.backends.opencl.clc import Value
-from afterglow.backends.opencl.kernels.around import write_result
 from afterglow.backends.opencl.kernels.kernel import Kernel
 from afterglow.backends.opencl.kernels.product import Work
 from afterglow.backends.opencl.kernels.tile import Panel, Tile, add_product, writes_vectors

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable
-from typing import TypeAlias
 
-import numpy as np
-
+from afterglow.backends.items.language import Team
+from afterglow.backends.items.types import is_arithmetic
 from afterglow.backends.job import Job
+from afterglow.backends.launched.parameters import Alarm, Packed, Parameter
 from afterglow.backends.opencl.clc import Code, Pointer, Value
-from afterglow.backends.opencl.clc.types import is_arithmetic, spell_in_memory
+from afterglow.backends.opencl.clc.types import spell_in_memory
+from afterglow.backends.opencl.kernels.team import WorkGroup
 from afterglow.backends.opencl.limits import Limits
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.quantization import Quantizing
@@ -23,28 +24,8 @@ GROUP, PROCESSOR_GROUP = 128, 512
 """Items of a work-group."""
 LEAST_GROUP = 16
 """A smaller group is not worth to leave out the comparison with the number of items."""
-
-
-@dataclass(frozen=True)
-class Packed:
-    """A constant in another order, made when a program is compiled."""
-
-    buffer: Buffer
-    order: str
-    """What tells orders apart."""
-    pack: Callable[[Array], Array]
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """Two numbers in memory: 1 once an index is out of range, and that index."""
-
-    step: OpInstr
-    operand: str
-    allowed: IndexRange
-
-
-Parameter: TypeAlias = Buffer | Packed | Alarm
+LEAST_ELEMENTS = 64
+"""Fewer elements of a result are not worth a work-group."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +57,21 @@ class Kernel:
         """The anchor of its job, if there is one."""
         assert self.job.anchor is not None
         return self.job.anchor
+
+    @property
+    def lanes(self) -> int:
+        """Floats in a vector that an item computes with at once."""
+        return self.limits.lanes
+
+    @property
+    def is_processor(self) -> bool:
+        """Whether units are few, and each likes much work at once."""
+        return self.limits.is_processor
+
+    @property
+    def units(self) -> int:
+        """The device's units, each of which runs many items."""
+        return self.limits.units
 
     def pointer(self, buffer: Buffer) -> Pointer:
         """The elements of a buffer in memory."""
@@ -145,6 +141,18 @@ class Kernel:
         self.items, self.group = (count,), (1,)
         return self.code.work_item()
 
+    def team(self, results: int, elements: int) -> Team[Value]:
+        """Those who compute so many results, each made of so many elements, or vectors of them.
+
+        A processor does best with an item for each result, in vectors. Other devices read
+        neighbouring elements by neighbouring items of a work-group.
+        """
+        if self.limits.is_processor or elements < LEAST_ELEMENTS:
+            return Team(self, self.each(results))
+        size = min(GROUP, self.limits.work_group, 1 << (elements.bit_length() - 1))
+        self.items, self.group = (results * size,), (size,)
+        return WorkGroup(self, self.code, size)
+
     def finish(self) -> KernelSource:
         """The kernel, under a name that its text decides."""
         parameters = [*self._parameters.values()]
@@ -185,11 +193,3 @@ def _reach(buffer: Buffer) -> int:
     """The place of the last element of a buffer in what it is part of, from its first."""
     extents = zip(buffer.type.shape, buffer.strides, strict=True)
     return sum((n - 1) * abs(stride) for n, stride in extents if n > 0)
-
-
-def elements_of(buffer: Buffer) -> Array:
-    """The elements of a constant buffer, or of a view of one."""
-    root = buffer.root
-    assert root.data is not None
-    flat = np.ascontiguousarray(root.data).reshape(-1)
-    return buffer.of(flat.view(buffer.type.dtype.numpy))

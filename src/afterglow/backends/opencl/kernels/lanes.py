@@ -2,39 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
-from afterglow.backends.broadcast import Strides
+from afterglow.backends.items.language import Combine
 from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.clc.types import spell
-from afterglow.backends.opencl.kernels.kernel import Kernel
-
-FLOAT_BITS = 32
-
-Combine = Callable[[Value, Value], Value]
-
-
-def lanes_within(extent: int, most: int) -> int:
-    """The most lanes, a power of two, of which an extent has a whole number."""
-    while most > 1 and extent % most:
-        most //= 2
-    return most
-
-
-def lanes_along(kernel: Kernel, extent: int, strides: Iterable[Strides]) -> int:
-    """Neighbours along the last axis that a kernel can read and write together."""
-    if any(each[-1:] not in ((), (0,), (1,)) for each in strides):
-        return 1
-    buffers = (b for step in kernel.job.steps for b in (*step.outs, *step.ins) if b is not None)
-    widest = max(FLOAT_BITS, *(b.type.dtype.bits for b in buffers))
-    return lanes_within(extent, max(1, kernel.limits.lanes * FLOAT_BITS // widest))
-
-
-def combine_lanes(vector: Value, combine: Combine) -> Value:
-    """All lanes of a vector as one number, by halves."""
-    while vector.lanes > 1:
-        vector = combine(half_of(vector, "lo"), half_of(vector, "hi"))
-    return vector
 
 
 def half_of(vector: Value, which: str) -> Value:
@@ -63,7 +35,7 @@ def join_lanes(parts: Sequence[Value]) -> Value:
     return found[0]
 
 
-def _in_pairs(join: Combine, parts: Sequence[Value]) -> list[Value]:
+def _in_pairs(join: Combine[Value], parts: Sequence[Value]) -> list[Value]:
     return [join(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
 
 

@@ -9,13 +9,12 @@ from functools import partial
 import numpy as np
 
 from afterglow.backends.broadcast import merge_alike, strides_within
+from afterglow.backends.items import matmul
+from afterglow.backends.items.chain import places_of
+from afterglow.backends.items.language import offset
+from afterglow.backends.items.types import computed, is_number
 from afterglow.backends.job import Job
 from afterglow.backends.opencl.clc import Pointer, Value
-from afterglow.backends.opencl.clc.code import offset
-from afterglow.backends.opencl.clc.types import computed, is_number
-from afterglow.backends.opencl.kernels.anchors import anchor
-from afterglow.backends.opencl.kernels.around import read_number, write_result
-from afterglow.backends.opencl.kernels.chain import places_of
 from afterglow.backends.opencl.kernels.copying import copy_line, pitch_of
 from afterglow.backends.opencl.kernels.group_product import (
     LEAST_ROWS,
@@ -23,11 +22,10 @@ from afterglow.backends.opencl.kernels.group_product import (
     write_group_product,
 )
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
-from afterglow.backends.opencl.kernels.movement import begin
 from afterglow.backends.opencl.kernels.product import Extents, Work, write_product
+from afterglow.backends.opencl.kernels.table import ANCHORS
 from afterglow.backends.opencl.kernels.tile import Panel, Rows, Tile, panels
 from afterglow.backends.opencl.limits import Limits
-from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.linear import MatMul
 from afterglow.types import Array
@@ -40,7 +38,7 @@ def _accepts(step: OpInstr, limits: Limits) -> bool:
     return is_number(step.outs[0].type.dtype)
 
 
-@anchor(MatMul, accepts=_accepts)
+@ANCHORS.declare(MatMul, accepts=_accepts)
 def write_matmul(job: Job, limits: Limits) -> KernelSource:
     """In tiles of registers where panels of columns can be had, else one result an item."""
     kernel = Kernel(job, limits)
@@ -254,25 +252,5 @@ def _pack(columns: int, transposed: bool, data: Array) -> Array:
 def _write_plain(job: Job, limits: Limits) -> KernelSource:
     """Each result by an item of its own."""
     kernel = Kernel(job, limits)
-    step = kernel.step
-    assert isinstance(step.op, MatMul)
-    lhs, rhs, out = step.operand(0), step.operand(1), step.outs[0]
-    *where, m, n = begin(kernel, step)
-    dtype = computed(out.type.dtype)
-    total = kernel.code.variable(kernel.code.constant(dtype, 0))
-    inner = lhs.type.shape[-2 if step.op.transpose_lhs else -1]
-    with kernel.code.loop(inner) as k:
-        left = [k, m] if step.op.transpose_lhs else [m, k]
-        right = [n, k] if step.op.transpose_rhs else [k, n]
-        x = read_number(kernel, lhs, [*_aligned(where, lhs), *left])
-        y = convert(read_number(kernel, rhs, [*_aligned(where, rhs), *right]), dtype)
-        kernel.code.assign(total, total + x * y)
-    write_result(kernel, total, [*where, m, n])
+    matmul.write_matmul(kernel)
     return kernel.finish()
-
-
-def _aligned(where: list[Value], operand: Buffer) -> list[Value]:
-    """The place in the batch axes of an operand that is broadcast to the result's."""
-    batch = operand.type.shape[:-2]
-    own = where[len(where) - len(batch) :]
-    return [p if n != 1 else p.like(0) for p, n in zip(own, batch, strict=True)]

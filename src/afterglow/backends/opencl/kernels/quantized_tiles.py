@@ -12,14 +12,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from afterglow.backends.opencl.clc import Value
-from afterglow.backends.opencl.clc.code import offset
-from afterglow.backends.opencl.clc.value import index_of
-from afterglow.backends.opencl.kernels.around import lanes_of_results, write_result
-from afterglow.backends.opencl.kernels.chain import places_of
-from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource, elements_of
-from afterglow.backends.opencl.kernels.lanes import lanes_within
-from afterglow.backends.opencl.kernels.quantized_parts import (
+from afterglow.backends.items.around import lanes_of_results, write_result
+from afterglow.backends.items.chain import places_of
+from afterglow.backends.items.lanes import lanes_within
+from afterglow.backends.items.language import offset
+from afterglow.backends.items.quantized_parts import (
     known_zero_of_x,
     packed_weight,
     place_of_row,
@@ -28,6 +25,10 @@ from afterglow.backends.opencl.kernels.quantized_parts import (
     zero_of_weight,
     zero_of_x,
 )
+from afterglow.backends.launched.parameters import elements_of
+from afterglow.backends.opencl.clc import Value
+from afterglow.backends.opencl.clc.value import index_of
+from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.ops.quantized import QuantizedConv
 from afterglow.types import Array

@@ -12,15 +12,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from afterglow.backends.opencl.clc import Pointer, Value
-from afterglow.backends.opencl.clc.code import offset
-from afterglow.backends.opencl.clc.types import spell
-from afterglow.backends.opencl.kernels.around import read, write_result
-from afterglow.backends.opencl.kernels.chain import places_of
-from afterglow.backends.opencl.kernels.group_product import LEAST_ROWS, Group, group_tile
-from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource, elements_of
-from afterglow.backends.opencl.kernels.product import Extents, Work
-from afterglow.backends.opencl.kernels.quantized_parts import (
+from afterglow.backends.items.around import read, write_result
+from afterglow.backends.items.chain import places_of
+from afterglow.backends.items.language import offset
+from afterglow.backends.items.quantized_parts import (
     known_zero_of_x,
     packed_weight,
     place_of_row,
@@ -28,6 +23,12 @@ from afterglow.backends.opencl.kernels.quantized_parts import (
     sliding_of,
     zero_of_weight,
 )
+from afterglow.backends.launched.parameters import elements_of
+from afterglow.backends.opencl.clc import Pointer, Value
+from afterglow.backends.opencl.clc.types import spell
+from afterglow.backends.opencl.kernels.group_product import LEAST_ROWS, Group, group_tile
+from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
+from afterglow.backends.opencl.kernels.product import Extents, Work
 from afterglow.backends.opencl.kernels.tile import Panel, panels
 from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.ops.quantized import QuantizedConv

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from afterglow.backends.broadcast import chain_strides
+from afterglow.backends.items.around import write_result
 from afterglow.backends.opencl.clc import Pointer, Value
-from afterglow.backends.opencl.kernels.around import write_result
 from afterglow.backends.opencl.kernels.kernel import Kernel
 from afterglow.backends.opencl.limits import Limits
 from afterglow.support.lazy_dataclass import dataclass

@@ -1,0 +1,214 @@
+"""One network in one process: made ready by all engines, then timed in turns when it is told to.
+
+Reads a line of JSON for each command from standard input and answers with one. Compiling happens at
+once, beside other workers; timing only on command, while the others wait.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.cuda.networks import Network, network
+
+Replay = Callable[[], None]
+WARM = 5
+
+
+def main() -> None:
+    """Make a network ready, and serve."""
+    job = json.loads(sys.argv[1])
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what engines print is no answer
+    torch.backends.cudnn.benchmark = True
+    made = network(job["name"], job["batch"])
+    report: dict[str, Any] = {"name": job["name"], "batch": job["batch"], "failed": {}}
+    engines = _ready(made, job, report)
+    print(json.dumps(report), file=answers)
+    for line in sys.stdin:
+        command = json.loads(line)
+        times = _timed(engines, command["rounds"], command["replays"])
+        print(json.dumps(times), file=answers)
+
+
+def _ready(made: Network, job: dict[str, Any], report: dict[str, Any]) -> dict[str, Replay]:
+    """What replays each engine's run; a failure of one is reported, and others go on."""
+    engines: dict[str, Replay] = {}
+    expected = _expected(made)
+    for name in job["engines"]:
+        started = time.perf_counter()
+        try:
+            replay, results = _ENGINES[name](made, job)
+            engines[name] = replay
+            report[name] = {
+                "seconds": round(time.perf_counter() - started, 1),
+                "error": _error(results(), expected),
+            }
+        except Exception as error:  # whatever an engine raises is told
+            report["failed"][name] = f"{type(error).__name__}: {error}"[:2000]
+    return engines
+
+
+def _timed(engines: dict[str, Replay], rounds: int, replays: int) -> dict[str, list[float]]:
+    """The median of the replays of each engine in each round, in microseconds, in turns."""
+    times: dict[str, list[float]] = {name: [] for name in engines}
+    for _ in range(rounds):
+        for name, replay in engines.items():
+            times[name].append(_median(replay, replays))
+    return times
+
+
+def _median(replay: Replay, count: int) -> float:
+    found = []
+    for number in range(WARM + count):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        replay()
+        end.record()
+        end.synchronize()
+        if number >= WARM:
+            found.append(start.elapsed_time(end) * 1e3)
+    return statistics.median(found)
+
+
+def _expected(made: Network) -> list[np.ndarray]:
+    """What the network computes in f32, products not rounded to fewer bits."""
+    module = made.module.cuda()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    with torch.inference_mode():
+        found = module(*(x.cuda() for x in made.inputs))
+    results = [found] if isinstance(found, torch.Tensor) else [*found]
+    made.module.cpu()
+    return [x.float().cpu().numpy() for x in results]
+
+
+def _error(results: list[np.ndarray], expected: list[np.ndarray]) -> float:
+    """The largest relative error of an output, as a Euclidean distance; NaN shows as such."""
+    pairs = zip(results, expected, strict=True)
+    return max(float(np.linalg.norm(a - b) / np.linalg.norm(b)) for a, b in pairs)
+
+
+def _in_half(made: Network) -> tuple[torch.nn.Module, list[torch.Tensor]]:
+    """The network in f16 on the GPU, images with their channels last."""
+    module = made.module.half().cuda()
+    inputs = [x.half().cuda() if x.is_floating_point() else x.cuda() for x in made.inputs]
+    if any(isinstance(m, torch.nn.Conv2d) for m in module.modules()):
+        module = module.to(memory_format=torch.channels_last)
+        inputs = [x.to(memory_format=torch.channels_last) if x.ndim == 4 else x for x in inputs]
+    return module, inputs
+
+
+def _graph_of(run: Callable[[], Any]) -> tuple[Replay, Callable[[], list[np.ndarray]]]:
+    """What PyTorch runs, captured as one graph."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            run()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = run()
+
+    def results() -> list[np.ndarray]:
+        graph.replay()
+        torch.cuda.synchronize()
+        outputs = [kept] if isinstance(kept, torch.Tensor) else [*kept]
+        return [x.float().cpu().numpy() for x in outputs]
+
+    return graph.replay, results
+
+
+def _inductor(made: Network, job: dict[str, Any]) -> Any:
+    """`torch.compile` with frozen weights, in its default mode, in a graph of our own."""
+    return _compiled(made, "default")
+
+
+def _autotuned(made: Network, job: dict[str, Any]) -> Any:
+    """The same, kernels chosen by measuring."""
+    return _compiled(made, "max-autotune-no-cudagraphs")
+
+
+def _compiled(made: Network, mode: str) -> Any:
+    from torch._inductor import config  # noqa: PLC0415  a part of torch.compile
+
+    config.freezing = True
+    torch._dynamo.reset()
+    module, inputs = _in_half(made)
+    with torch.no_grad():
+        compiled = torch.compile(module, mode=mode)
+        ready = _graph_of(lambda: compiled(*inputs))
+    made.module.float().cpu()
+    return ready
+
+
+def _eager(made: Network, job: dict[str, Any]) -> Any:
+    """PyTorch as it is, in a graph."""
+    module, inputs = _in_half(made)
+    with torch.no_grad():
+        ready = _graph_of(lambda: module(*inputs))
+    made.module.float().cpu()
+    return ready
+
+
+def _onnx_of(made: Network) -> bytes:
+    """The network as ONNX, in f32."""
+    file = io.BytesIO()
+    made.module.cpu().float()
+    names = [f"x{number}" for number in range(len(made.inputs))]
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            made.module, made.inputs, file, opset_version=17, dynamo=False, input_names=names
+        )
+    return file.getvalue()
+
+
+def _afterglow(made: Network, job: dict[str, Any]) -> Any:
+    """A program compiled ahead of time, in f16 where that is allowed."""
+    import afterglow as ag  # noqa: PLC0415  only where it is asked for
+
+    given = [x.numpy() for x in made.inputs]
+    model = ag.compile(
+        _onnx_of(made),
+        backend="cuda",
+        precision=job["precision"],
+        shapes={f"x{number}": array.shape for number, array in enumerate(given)},
+        tune=job["tune"] or None,
+        cache=job["cache"],
+    )
+    results = model.run(None, {p.name: x for p, x in zip(model.inputs, given, strict=True)})
+    on_device = [x.cuda() for x in made.inputs]
+    held = [
+        x.to(getattr(torch, np.dtype(p.dtype.numpy).name))
+        for x, p in zip(on_device, model.inputs, strict=True)
+    ]
+    stream = torch.cuda.current_stream
+
+    def replay() -> None:
+        with torch.cuda.stream(stream()):
+            model(*held)
+
+    return replay, lambda: [np.asarray(x, np.float32) for x in results]
+
+
+_ENGINES: dict[str, Callable[[Network, dict[str, Any]], Any]] = {
+    "afterglow": _afterglow,
+    "inductor": _inductor,
+    "max-autotune": _autotuned,
+    "eager": _eager,
+}
+
+
+if __name__ == "__main__":
+    main()

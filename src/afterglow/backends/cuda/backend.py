@@ -1,0 +1,96 @@
+"""CUDA as a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from afterglow.backends.backend import Settings
+from afterglow.backends.capabilities import ProgramProfile
+from afterglow.backends.cuda.codegen import generate, source_of, to_artifact
+from afterglow.backends.cuda.compile import Compiled, compile_kernels
+from afterglow.backends.cuda.device import CudaDevice
+from afterglow.backends.cuda.executable import CudaExecutable
+from afterglow.backends.cuda.here import find_target
+from afterglow.backends.cuda.kernels.kernel import KernelSource
+from afterglow.backends.cuda.planner import plans, refusal
+from afterglow.backends.cuda.profile import profile
+from afterglow.backends.cuda.target import DEVICE
+from afterglow.backends.cuda.verify import VerifyingExecutable
+from afterglow.backends.job import Job
+from afterglow.backends.launched.generated import runs_on_host
+from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
+from afterglow.passes import Pass
+from afterglow.runtime.artifact import Artifact
+from afterglow.runtime.buffers import HostBuffer
+from afterglow.runtime.device import LoadOptions
+from afterglow.transforms.widen_floats import WidenFloats
+from afterglow.types import Array
+
+LANGUAGE = "triton"
+
+
+class Cuda:
+    """Kernels in Triton's language for one kind of GPU, compiled ahead of time.
+
+    An op without a kernel is lowered; what cannot be lowered either runs on the host between
+    kernels, by the op's own definition.
+    """
+
+    name = DEVICE
+    device = DEVICE
+    preparation: tuple[Pass, ...] = (WidenFloats(),)
+    languages = (LANGUAGE,)
+    exact_extents = True
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.target = find_target(settings.target)
+
+    def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
+        """The kernels of a step, the best by its estimate first; all form sums as defined."""
+        return plans(step, self.target, self.settings.policy)
+
+    def compile(self, program: Program) -> Artifact:
+        """Kernels as machine code, and the order in which they are launched."""
+        generated = generate(program, self.target)
+        compiled = self._compiled([*generated.kernels.values()])
+        unchecked = self.settings.policy.unchecked
+        return to_artifact(generated, compiled, self.target, unchecked=unchecked)
+
+    def listing(self, program: Program, language: str) -> str:
+        """The kernels of a planned program."""
+        return source_of(generate(program, self.target))
+
+    def host_steps(self, program: Program) -> list[tuple[Instr, str]]:
+        """The instructions of a program that run on the host, and why."""
+        return [(step, self._reason(step)) for step in program.body if runs_on_host(step)]
+
+    def verifying(self, program: Program, options: LoadOptions) -> VerifyingExecutable:
+        """Kernels each of which is compared with its definition as it runs."""
+        unchecked = self.settings.policy.unchecked
+        return VerifyingExecutable(self._loaded(program), program, unchecked=unchecked)
+
+    def profile(
+        self,
+        program: Program,
+        inputs: Sequence[Array],
+        states: Mapping[str, HostBuffer],
+        options: LoadOptions,
+        repeat: int,
+    ) -> ProgramProfile:
+        """Time each kernel by itself, as the device counts."""
+        return profile(self._loaded(program), program, inputs, states, repeat)
+
+    def _compiled(self, sources: Sequence[KernelSource]) -> Mapping[str, Compiled]:
+        """Machine code; for the interpreter, the texts themselves."""
+        if self.target.is_emulated:
+            return {s.name: Compiled(s.text.encode(), s.name, 0, s.warps) for s in sources}
+        return compile_kernels(sources, self.target, self.settings.kernels)
+
+    def _loaded(self, program: Program) -> CudaExecutable:
+        return CudaDevice().load(self.compile(program))
+
+    def _reason(self, step: Instr) -> str:
+        if isinstance(step, (OpInstr, Stack)):
+            return refusal(Job.of(step), self.target)
+        return "it moves strings"

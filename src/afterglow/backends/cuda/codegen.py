@@ -1,0 +1,66 @@
+"""From a planned program to kernels in Triton's language, and from those to an artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from afterglow.backends.cuda.compile import Compiled
+from afterglow.backends.cuda.kernels.kernel import KernelSource
+from afterglow.backends.cuda.planner import write
+from afterglow.backends.cuda.target import DEVICE, CudaTarget
+from afterglow.backends.cuda.tl.types import HELD
+from afterglow.backends.launched.generated import Generated
+from afterglow.instr import Program, interface_of
+from afterglow.runtime.artifact import Artifact, Section
+
+SOURCE, CODE = "source", "cubin."
+"""Sections: the text of all kernels, and the machine code of each by its name."""
+
+
+def generate(program: Program, target: CudaTarget) -> Generated[KernelSource]:
+    """The kernels of a planned program."""
+
+    def launch(kernel: KernelSource) -> dict[str, Any]:
+        return {"grid": list(kernel.grid), "pdl": target.has_dependent_launch}
+
+    generated = Generated(program, lambda step: write(step, target), launch, HELD)
+    generated.fill()
+    return generated
+
+
+def source_of(generated: Generated[KernelSource]) -> str:
+    """The text of all kernels of a program, for people to read."""
+    return "\n\n".join(kernel.text for kernel in generated.kernels.values())
+
+
+def to_artifact(
+    generated: Generated[KernelSource],
+    compiled: Mapping[str, Compiled],
+    target: CudaTarget,
+    *,
+    unchecked: bool,
+) -> Artifact:
+    """The program as data."""
+    program = generated.program
+    kernels = {
+        name: {
+            "section": f"{CODE}{name}",
+            "symbol": made.symbol,
+            "shared": made.shared,
+            "warps": made.warps,
+        }
+        for name, made in compiled.items()
+    }
+    manifest = {
+        "target": target.to_json(),
+        "arch": target.arch,
+        "kernels": kernels,
+        **generated.manifest(unchecked=unchecked),
+    }
+    sections: dict[str, Section] = {
+        SOURCE: source_of(generated).encode(),
+        **{f"{CODE}{name}": made.cubin for name, made in compiled.items()},
+        **generated.sections(unchecked=unchecked),
+    }
+    return Artifact(DEVICE, interface_of(program), program.planned, manifest, sections)

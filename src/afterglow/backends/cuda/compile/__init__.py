@@ -1,0 +1,10 @@
+"""From the texts of kernels to machine code, ahead of time."""
+
+from afterglow.backends.cuda.compile.compiler import (
+    Compiled,
+    KernelRefused,
+    compile_kernels,
+    try_kernels,
+)
+
+__all__ = ["Compiled", "KernelRefused", "compile_kernels", "try_kernels"]

@@ -1,0 +1,149 @@
+"""Runs on arrays in the memory of the GPU, where they lie and on the stream of the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from afterglow.backends.cuda.arrays import CudaArray
+from afterglow.backends.cuda.memory import CudaBuffer, as_bytes
+from afterglow.backends.cuda.workspace import Workspace
+from afterglow.runtime.device import DeviceBuffer
+from afterglow.runtime.device_arrays import DEFAULT_STREAM, DeviceTensor, device_tensor, is_on_gpu
+from afterglow.support.errors import UsageError
+from afterglow.types import Array, Port, TensorType
+
+ALIGNMENT = 16
+"""Bytes that addresses of inputs are multiples of; others are copied to memory that is."""
+
+
+class DeviceRuns:
+    """Runs of one workspace on whatever says that it lies in the memory of its GPU."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        interface = workspace.program.interface
+        self.workspace = workspace
+        self.session = workspace.session
+        self.context = workspace.context
+        self.inputs = interface.inputs
+        self.outputs = [(port.type, port.type.nbytes) for port in interface.outputs]
+
+    def run(
+        self, arrays: Sequence[Any], states: Mapping[str, DeviceBuffer], stream: int | None
+    ) -> list[CudaArray]:
+        """Begin to run on a stream, by default that of the first array that says one.
+
+        Arrays that are on another stream are waited for. It returns before the run has ended,
+        unless the host runs a part of it, or is to see whether an index was out of range.
+        """
+        workspace, session = self.workspace, self.session
+        arrays = [array if type(array) is CudaArray else _known(array) for array in arrays]
+        if stream is None:
+            stream = _stream_of(arrays)
+        addresses = [
+            array.address
+            if type(array) is CudaArray
+            and array.stream == stream
+            and array.type is port.type
+            and array.session is session
+            else self._placed(number, port, array, stream)
+            for number, (port, array) in enumerate(zip(self.inputs, arrays, strict=True))
+        ]
+        given = workspace.use_states(states) if states else {}
+        results = [self._result(type, nbytes, stream) for type, nbytes in self.outputs]
+        key = (*addresses, *(each.address for each in results), *given.values())
+        run = workspace.runs.find(key)
+        if run is None or workspace.program.host is not None:
+            where = {f"input {i}": address for i, address in enumerate(addresses)}
+            where |= {f"output {i}": each.address for i, each in enumerate(results)}
+            workspace.addresses = {**workspace.fixed, **where, **given}
+            run = workspace.captured(key)
+        host = workspace.host_steps(self.inputs, results, states)
+        workspace.replay(run, stream, host)
+        if not workspace.program.is_asynchronous:
+            workspace.finish(stream)
+        return results
+
+    def _result(self, type: TensorType, nbytes: int, stream: int) -> CudaArray:
+        memory = self.session.outputs.take(nbytes, stream) or self.session.allocate(nbytes)
+        return CudaArray(type, memory, stream, self.workspace.turn)
+
+    def _placed(self, number: int, port: Port, given: Any, stream: int) -> int:
+        """Where an input lies, once a stream is made to wait for it."""
+        if isinstance(given, CudaArray) and given.session is self.session:
+            _check(port, given.dtype, given.shape)
+            given.wait_on(stream)
+            return given.address
+        if isinstance(given, CudaBuffer):
+            _check(port, np.dtype(given.type.dtype.numpy), given.type.shape)
+            address = given.on(self.session)
+            if given.turn is not None:
+                self.context.wait(stream, given.turn.event)
+            return address
+        if isinstance(given, np.ndarray):
+            return self._uploaded(number, port, given, stream)
+        return self._tensor_at(number, port, device_tensor(given), stream)
+
+    def _uploaded(self, number: int, port: Port, array: Array, stream: int) -> int:
+        """Where an array of the host lies when it is copied to the GPU."""
+        _check(port, array.dtype, array.shape)
+        address = self._staged(number, stream)
+        if array.nbytes:
+            self.context.upload(address, as_bytes(np.ascontiguousarray(array)), stream)
+        return address
+
+    def _tensor_at(self, number: int, port: Port, tensor: DeviceTensor, stream: int) -> int:
+        _check(port, tensor.dtype, tensor.shape)
+        self._check_place(port, tensor)
+        if tensor.stream not in (None, stream):
+            arrival = self.workspace.arrival.event
+            self.context.record(arrival, tensor.stream or DEFAULT_STREAM)
+            self.context.wait(stream, arrival)
+        if tensor.address % ALIGNMENT == 0 and tensor.address:
+            return tensor.address
+        address = self._staged(number, stream)
+        if port.type.nbytes:
+            self.context.copy(address, tensor.address, port.type.nbytes, stream)
+        return address
+
+    def _staged(self, number: int, stream: int) -> int:
+        """Memory for an input that cannot be used where it lies, once the last run has ended."""
+        self.context.wait(stream, self.workspace.turn.event)
+        return self.workspace.staging.addresses[f"input {number}"]
+
+    def _check_place(self, port: Port, tensor: DeviceTensor) -> None:
+        here = self.session.facts.number
+        if tensor.device not in (None, here):
+            raise UsageError(
+                f"input {port.name!r} is on GPU {tensor.device}, and the model on GPU {here}",
+                help=f"copy it there, or compile the model for --target cuda:{tensor.device}",
+            )
+        if not tensor.is_dense:
+            raise UsageError(
+                f"input {port.name!r} does not lie in the memory of the GPU in order",
+                help="give x.contiguous() (PyTorch) or cupy.ascontiguousarray(x)",
+            )
+
+
+def _known(array: Any) -> Any:
+    """An array as it is used; of other libraries what they say of it, asked once."""
+    is_ours = isinstance(array, (np.ndarray, CudaBuffer, DeviceTensor))
+    return array if is_ours or not is_on_gpu(array) else device_tensor(array)
+
+
+def _stream_of(arrays: Sequence[Any]) -> int:
+    """The stream of the first array that says one."""
+    streams = (getattr(array, "stream", None) for array in arrays)
+    return next((stream for stream in streams if stream is not None), DEFAULT_STREAM)
+
+
+def _check(port: Port, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    wanted = port.type.dtype.numpy
+    if dtype == wanted and shape == port.type.shape:
+        return
+    raise UsageError(
+        f"input {port.name!r} takes {port.type}, got {dtype}{[*shape]}",
+        help="convert it, or compile the model for this type and shape",
+    )

@@ -1,0 +1,1 @@
+"""The CUDA driver behind a small interface: `protocol` says it, `cuda` is libcuda by ctypes."""

@@ -1,0 +1,133 @@
+"""Products in tiles: which block a program computes, the loop over terms, the results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Protocol
+
+from afterglow.backends.cuda.kernels.kernel import Kernel
+from afterglow.backends.cuda.kernels.shares import last_of, share_of
+from afterglow.backends.cuda.kernels.tile import Extents, Tile
+from afterglow.backends.cuda.kernels.tile_blocks import Numbers, numbers
+from afterglow.backends.cuda.kernels.tile_results import write_block
+from afterglow.backends.cuda.tl import Value
+from afterglow.support.lazy_dataclass import dataclass
+from afterglow.types.dtype import DType
+
+GROUP = 8
+"""Blocks of rows of neighbouring programs, where they share columns as well as rows."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Where the results of a program are."""
+
+    rows: Numbers
+    columns: Numbers
+    number: Value | None
+    """Of which product, if there are several."""
+    counter: Value
+    """Which block it is of all."""
+
+
+class Operands(Protocol):
+    """The numbers that are multiplied, as the loop over terms wants them."""
+
+    @property
+    def extents(self) -> Extents:
+        """What products there are."""
+
+    @property
+    def sums(self) -> DType:
+        """The type of sums."""
+
+    @property
+    def steps(self) -> int:
+        """Iterations of the loop over terms."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the right matrix is too large to be read again and again."""
+
+    def begin(self, block: Block) -> None:
+        """Compute what does not change from one iteration to the next."""
+
+    def multiply(self, step: Value, total: Value) -> None:
+        """Add the products of an iteration."""
+
+    def finish(self, total: Value, block: Block) -> Value:
+        """Results of sums, before the steps behind."""
+
+    def fixed(self, block: Block) -> Sequence[Value]:
+        """The places along the first axes of the result, which are the same in a block."""
+
+    def column(self, block: Block) -> Value:
+        """The place along the last axis of the result, as a block of one row."""
+
+
+def write_product(kernel: Kernel, operands: Operands, tile: Tile) -> None:
+    """A program for each block of results, or several that share its terms."""
+    kernel.warps, kernel.stages = tile.warps, tile.stages
+    code, extents = kernel.code, operands.extents
+    blocks = tile.blocks(extents)
+    kernel.grid = (blocks, tile.splits, 1)
+    block = _block_of(kernel, extents, tile, grouped=operands.is_large)
+    operands.begin(block)
+    total = code.variable(code.constant(operands.sums, 0), "total", (tile.rows, tile.columns))
+    first, last = share_of(kernel, operands.steps, tile.splits)
+    with code.loop(last, first) as step:
+        operands.multiply(step, total)
+    kernel.release_dependents()
+    with ExitStack() as stack:
+        if tile.splits > 1:
+            (total,) = stack.enter_context(
+                last_of(kernel, [total], block.counter, blocks, tile.splits)
+            )
+        for axis, each in enumerate((block.rows, block.columns)):
+            if not each.exact:
+                stack.enter_context(code.when(each.inside(axis)))
+        result = operands.finish(total, block)
+        fixed, column = operands.fixed(block), operands.column(block)
+        write_block(kernel, result, fixed, block.rows.along(0), column)
+
+
+def _block_of(kernel: Kernel, extents: Extents, tile: Tile, *, grouped: bool) -> Block:
+    """The block of a program: neighbours share rows, or some rows and some columns."""
+    code = kernel.code
+    down, across = tile.tiles(extents)
+    counter = rest = code.program()
+    number = None
+    if extents.count > 1:
+        number = code.named(counter.combined("/", down * across))
+        rest = code.named(counter.combined("%", down * across))
+    if grouped and down > 1 and across > 1:
+        row, column = _grouped(kernel, rest, down, across)
+    else:
+        row, column = _in_order(kernel, rest, down, across)
+    rows = numbers(code, row, tile.rows, extents.rows)
+    columns = numbers(code, column, tile.columns, extents.columns)
+    return Block(rows, columns, number, counter)
+
+
+def _in_order(kernel: Kernel, block: Value, down: int, across: int) -> tuple[Value, Value]:
+    """Blocks of one row, then of the next."""
+    code = kernel.code
+    if across == 1:
+        return block, code.index(0)
+    if down == 1:
+        return code.index(0), block
+    return code.named(block.combined("/", across)), code.named(block.combined("%", across))
+
+
+def _grouped(kernel: Kernel, block: Value, down: int, across: int) -> tuple[Value, Value]:
+    """Blocks of a column in some rows, then of the next column: fewer lines of either operand."""
+    code, group = kernel.code, min(GROUP, down)
+    many = group * across
+    first = code.named(block.combined("/", many) * group)
+    inside = code.named(block.combined("%", many))
+    size: Value = code.index(group)
+    if down % group:
+        size = code.smaller(code.index(down) - first, group)
+    row = code.named(first + inside.combined("%", size))
+    return row, code.named(inside.combined("/", size))

@@ -1,0 +1,5 @@
+"""NVIDIA GPUs as targets: what code is compiled for, and what plans are made from."""
+
+from afterglow.backends.cuda.target.kinds import DEVICE, EMULATED, KINDS, CudaTarget, kind_of
+
+__all__ = ["DEVICE", "EMULATED", "KINDS", "CudaTarget", "kind_of"]
