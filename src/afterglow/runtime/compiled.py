@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
-from afterglow.runtime.device import DeviceBuffer, Executable, WritesOutputs
+from afterglow.runtime.device import DeviceBuffer, Executable, RunsOnDeviceArrays, WritesOutputs
 from afterglow.runtime.extents import ExtentReader
 from afterglow.runtime.growth import Growth, fill
 from afterglow.runtime.micro_batches import MicroBatchedExecutable, MicroBatches
@@ -20,7 +20,7 @@ from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
 
-_Run: TypeAlias = Callable[[Sequence[Array], Mapping[str, DeviceBuffer]], list[Array]]
+_Run: TypeAlias = Callable[[Sequence[Any], Mapping[str, DeviceBuffer]], Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,19 @@ class CompiledFunction:
             return copied_into(targets, self.run(inputs), self.output_names)
         return self._run(inputs, partial(self._run_into, targets=targets))
 
+    def run_on_device(self, inputs: Sequence[Any]) -> list[Any] | None:
+        """Outputs in the memory of the device where inputs lie; None if it cannot run there."""
+        executable = self._on_device
+        if executable is None or not executable.takes(inputs):
+            return None
+        return self._run(inputs, executable.run_on_device)
+
+    @cached_property
+    def _on_device(self) -> RunsOnDeviceArrays | None:
+        """What runs on arrays in the memory of its device; None if the executable cannot."""
+        executable = self.executable
+        return executable if isinstance(executable, RunsOnDeviceArrays) else None
+
     @cached_property
     def _extents(self) -> ExtentReader | None:
         """What reads extents off inputs; None if all shapes are exact."""
@@ -166,7 +179,7 @@ class CompiledFunction:
         executable = self.executable
         return executable.run_into if isinstance(executable, WritesOutputs) else None
 
-    def _run(self, inputs: Sequence[Array], run: _Run) -> list[Array]:
+    def _run(self, inputs: Sequence[Any], run: _Run) -> list[Any]:
         if self._growth is not None:
             self._growth.check_room(self.states)
         try:
@@ -177,7 +190,7 @@ class CompiledFunction:
             raise out_of_memory("run the model", error) from None
         if self._growth is not None:
             self._growth.advance(inputs, self.states)
-        return outputs
+        return [*outputs]
 
 
 def _infos(names: Sequence[str], ports: Sequence[Port]) -> tuple[TensorInfo, ...]:

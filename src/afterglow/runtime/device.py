@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from afterglow.runtime.artifact import Artifact
 from afterglow.support.lazy_dataclass import dataclass
@@ -114,6 +114,26 @@ class WritesOutputs(Protocol):
 
         They have the element types and shapes of the outputs, lie in order, can be written, and
         share no memory with the inputs or with each other.
+        """
+
+
+@runtime_checkable
+class RunsOnDeviceArrays(Protocol):
+    """An executable that takes arrays of other libraries in the memory of its device."""
+
+    def takes(self, arrays: Sequence[Any]) -> bool:
+        """Whether to give it these as they are: some lie in that memory, and it can use all."""
+
+    def run_on_device(
+        self,
+        arrays: Sequence[Any],
+        states: Mapping[str, DeviceBuffer],
+        stream: int | None = None,
+    ) -> Sequence[Any]:
+        """Begin to run where arrays lie, on a stream of the caller or that of the arrays.
+
+        The outputs are arrays in the same memory that other libraries can use by DLPack; what is
+        begun on the stream later finds them complete.
         """
 
 

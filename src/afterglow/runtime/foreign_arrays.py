@@ -69,6 +69,19 @@ def library_of(values: Iterable[Any]) -> Callable[[Array], Any] | None:
     return None
 
 
+def device_library_of(values: Iterable[Any]) -> Callable[[Any], Any] | None:
+    """The same for arrays on a device, which the library takes by DLPack."""
+    for value in values:
+        if type(value) is np.ndarray or not is_foreign(value):
+            continue
+        if torch_tensors.is_tensor(value):
+            return torch_tensors.device_tensor_of
+        if hasattr(value, "__array_namespace__"):
+            from_dlpack: Callable[[Any], Any] = value.__array_namespace__().from_dlpack
+            return from_dlpack
+    return None
+
+
 def _in_namespace(namespace: Any, array: Array) -> Any:
     try:
         return namespace.from_dlpack(array)

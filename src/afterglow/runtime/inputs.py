@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.runtime.device_arrays import DeviceTensor
 from afterglow.runtime.foreign_arrays import array_of, is_foreign
 from afterglow.runtime.signature import TensorInfo
 from afterglow.support.errors import UsageError
@@ -18,12 +19,15 @@ _PLAIN = (list, tuple, int, float)
 
 
 def checked_input(info: TensorInfo, given: Any) -> Any:
-    """The input as an array of the right element type and rank, or an error that says why not."""
+    """The input as an array of the right element type and rank, or an error that says why not.
+
+    What lies in the memory of a GPU stays there.
+    """
     wanted = info.dtype
     if wanted is None:
         return given
-    array = given if isinstance(given, np.ndarray) else _as_array(info, given)
-    if wanted.kind is Kind.STRING:
+    array = given if isinstance(given, (np.ndarray, DeviceTensor)) else _as_array(info, given)
+    if wanted.kind is Kind.STRING and isinstance(array, np.ndarray):
         array = _strings(info, array)
     if array.dtype != wanted.numpy:
         raise UsageError(

@@ -20,8 +20,9 @@ from afterglow.runtime.bundle import (
     several_ranges,
 )
 from afterglow.runtime.compiled import CompiledFunction, MemoryReport
+from afterglow.runtime.device_arrays import device_tensor, is_on_gpu
 from afterglow.runtime.extents import Shape, check_extents
-from afterglow.runtime.foreign_arrays import library_of
+from afterglow.runtime.foreign_arrays import device_library_of, library_of
 from afterglow.runtime.inputs import checked_input
 from afterglow.runtime.model_html import model_html
 from afterglow.runtime.output_targets import copied_into, targets_of
@@ -248,7 +249,8 @@ class CompiledModel:
         A single dictionary gives inputs by name. Sequences are lists of arrays, and an empty
         optional is None, as inputs and outputs. Python lists and numbers are converted to arrays
         of the input's element type. Arrays of other libraries, such as PyTorch and JAX, are read
-        where they lie; outputs are arrays of that library, then.
+        where they lie; outputs are arrays of that library, then. A model for CUDA that is given
+        arrays on its GPU runs on their stream, and its outputs stay there.
         """
         return _alone(self._run_all(self._feed(arrays, named)))
 
@@ -306,7 +308,27 @@ class CompiledModel:
 
     def _run_all(self, feed: Mapping[str, Any]) -> list[Any]:
         """All outputs, as the kind of arrays that was given."""
+        if any(map(is_on_gpu, feed.values())):
+            found = self._run_on_device(feed)
+            if found is not None:
+                return found
         return _as_given(feed, self.run(None, feed))
+
+    def _run_on_device(self, feed: Mapping[str, Any]) -> list[Any] | None:
+        """All outputs, on the GPU where inputs lie; None if the version does not run there."""
+        given = {n: device_tensor(a) if is_on_gpu(a) else a for n, a in feed.items()}
+        arrays = self._checked(given)
+        version = self._static or self._version_at_hand(arrays)
+        outputs = version.run_on_device(arrays) if isinstance(version, Version) else None
+        convert = None if outputs is None else device_library_of(feed.values())
+        return outputs if outputs is None or convert is None else [*map(convert, outputs)]
+
+    def _version_at_hand(self, arrays: Mapping[str, Any]) -> Version | SegmentedVersion | None:
+        """The version for inputs of such shapes, if there is one that no values decide."""
+        if self._versions.value_inputs or not all(hasattr(a, "shape") for a in arrays.values()):
+            return None
+        key = self._versions.covering(Key(tuple(array.shape for array in arrays.values())))
+        return dict(self._versions.items()).get(key) if key is not None else None
 
     def reset(self, arrays: Mapping[str, Array] | None = None) -> None:
         """Let all state be as before the first call: zeros, and empty where it grows.

@@ -74,3 +74,8 @@ def tensor_of(array: Array) -> Any:
         return torch.from_numpy(array)
     plain = torch.from_numpy(array.view(f"i{array.dtype.itemsize}"))
     return plain.view(getattr(torch, np.dtype(array.dtype).name))
+
+
+def device_tensor_of(array: Any) -> Any:
+    """An array on a device, by DLPack, as a tensor in the same memory."""
+    return sys.modules["torch"].from_dlpack(array)

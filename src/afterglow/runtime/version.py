@@ -61,6 +61,10 @@ class Version:
         outputs = self.compiled.run(self.inputs_of(arrays))
         return outputs if self._gives_tensors else assemble(self.forms, outputs)
 
+    def run_on_device(self, arrays: Mapping[str, Any]) -> list[Any] | None:
+        """The outputs in the memory of the device where arrays lie; None if it cannot run there."""
+        return self.compiled.run_on_device(self.inputs_of(arrays)) if self._gives_tensors else None
+
     def run_into(self, arrays: Mapping[str, Any], targets: Mapping[int, Array]) -> list[Any]:
         """The same; the outputs at the places of `targets` are in these arrays."""
         if self._gives_tensors:

@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from afterglow.backends.backend import Settings
-from afterglow.backends.capabilities import ProgramProfile
+from afterglow.backends.capabilities import Choice, PlanProgram, ProgramProfile
 from afterglow.backends.cuda.codegen import generate, source_of, to_artifact
 from afterglow.backends.cuda.compile import Compiled, compile_kernels
 from afterglow.backends.cuda.device import CudaDevice
+from afterglow.backends.cuda.emulator.code import emulated_kernels
 from afterglow.backends.cuda.executable import CudaExecutable
 from afterglow.backends.cuda.here import find_target
 from afterglow.backends.cuda.kernels.kernel import KernelSource
+from afterglow.backends.cuda.memory import CudaBuffer
 from afterglow.backends.cuda.planner import plans, refusal
-from afterglow.backends.cuda.profile import profile
 from afterglow.backends.cuda.target import DEVICE
-from afterglow.backends.cuda.verify import VerifyingExecutable
+from afterglow.backends.cuda.tuning import choices_of, measure
 from afterglow.backends.job import Job
 from afterglow.backends.launched.generated import runs_on_host
+from afterglow.backends.launched.profile import profile
+from afterglow.backends.launched.verify import VerifyingExecutable
+from afterglow.backends.policy import DEFAULT
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
 from afterglow.runtime.device import LoadOptions
-from afterglow.transforms.widen_floats import WidenFloats
 from afterglow.types import Array
 
 LANGUAGE = "triton"
@@ -38,7 +41,7 @@ class Cuda:
 
     name = DEVICE
     device = DEVICE
-    preparation: tuple[Pass, ...] = (WidenFloats(),)
+    preparation: tuple[Pass, ...] = ()
     languages = (LANGUAGE,)
     exact_extents = True
 
@@ -79,16 +82,31 @@ class Cuda:
         repeat: int,
     ) -> ProgramProfile:
         """Time each kernel by itself, as the device counts."""
-        return profile(self._loaded(program), program, inputs, states, repeat)
+        return profile(self._loaded(program), program, inputs, states, repeat, CudaBuffer)
+
+    def choices(self, program: Program) -> list[Choice]:
+        """Every kernel of a program that has several plans, with those."""
+        return choices_of(program, lambda step: plans(step, self.target, DEFAULT))
+
+    def measure(
+        self,
+        plan: PlanProgram,
+        choices: Sequence[Choice],
+        options: LoadOptions,
+        seconds: float,
+    ) -> None:
+        """Run the plans of all choices on the GPU, those that compute what the first one does."""
+        settings = self.settings
+        measure(plan, choices, settings.policy, self.target, settings.kernels, seconds)
 
     def _compiled(self, sources: Sequence[KernelSource]) -> Mapping[str, Compiled]:
         """Machine code; for the interpreter, the texts themselves."""
         if self.target.is_emulated:
-            return {s.name: Compiled(s.text.encode(), s.name, 0, s.warps) for s in sources}
+            return emulated_kernels(sources)
         return compile_kernels(sources, self.target, self.settings.kernels)
 
     def _loaded(self, program: Program) -> CudaExecutable:
-        return CudaDevice().load(self.compile(program))
+        return CudaDevice().load_here(self.compile(program))
 
     def _reason(self, step: Instr) -> str:
         if isinstance(step, (OpInstr, Stack)):

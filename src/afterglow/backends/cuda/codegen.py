@@ -20,13 +20,18 @@ SOURCE, CODE = "source", "cubin."
 
 def generate(program: Program, target: CudaTarget) -> Generated[KernelSource]:
     """The kernels of a planned program."""
+    generated = generated_for(program, target)
+    generated.fill()
+    return generated
+
+
+def generated_for(program: Program, target: CudaTarget) -> Generated[KernelSource]:
+    """The same, without any kernel yet."""
 
     def launch(kernel: KernelSource) -> dict[str, Any]:
         return {"grid": list(kernel.grid), "pdl": target.has_dependent_launch}
 
-    generated = Generated(program, lambda step: write(step, target), launch, HELD)
-    generated.fill()
-    return generated
+    return Generated(program, lambda step: write(step, target), launch, HELD)
 
 
 def source_of(generated: Generated[KernelSource]) -> str:

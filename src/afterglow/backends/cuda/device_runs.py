@@ -19,98 +19,102 @@ ALIGNMENT = 16
 """Bytes that addresses of inputs are multiples of; others are copied to memory that is."""
 
 
-class DeviceRuns:
-    """Runs of one workspace on whatever says that it lies in the memory of its GPU."""
+def run_on_device(
+    workspace: Workspace,
+    arrays: Sequence[Any],
+    states: Mapping[str, DeviceBuffer],
+    stream: int | None,
+) -> list[CudaArray]:
+    """Begin to run on a stream, by default that of the first array that says one.
 
-    def __init__(self, workspace: Workspace) -> None:
-        interface = workspace.program.interface
+    Arrays that are on another stream are waited for. It returns before the run has ended, unless
+    the host runs a part of it, or is to see whether an index was out of range.
+    """
+    program, session = workspace.program, workspace.session
+    arrays = [array if type(array) is CudaArray else _known(array) for array in arrays]
+    if stream is None:
+        stream = _stream_of(arrays)
+    inputs = program.interface.inputs
+    addresses = [
+        array.address
+        if type(array) is CudaArray
+        and array.stream == stream
+        and array.type is port.type
+        and array.session is session
+        else _Placing(workspace, stream).place(number, port, array)
+        for number, (port, array) in enumerate(zip(inputs, arrays, strict=True))
+    ]
+    given = workspace.use_states(states) if states else {}
+    results = [_result(workspace, *each, stream) for each in program.outputs]
+    key = (*addresses, *[each.address for each in results], *given.values())
+    run = workspace.runs.find(key)
+    if run is None or program.host is not None:
+        where = {f"input {i}": address for i, address in enumerate(addresses)}
+        where |= {f"output {i}": each.address for i, each in enumerate(results)}
+        workspace.addresses = {**workspace.fixed, **where, **given}
+        run = workspace.captured(key)
+    workspace.replay(run, stream, workspace.host_steps(inputs, results, states))
+    if not program.is_asynchronous:
+        workspace.finish(stream)
+    return results
+
+
+def _result(workspace: Workspace, type: TensorType, nbytes: int, stream: int) -> CudaArray:
+    session = workspace.session
+    memory = session.outputs.take(nbytes, stream) or session.allocate(nbytes)
+    return CudaArray(type, memory, stream, workspace.turn)
+
+
+class _Placing:
+    """Puts inputs where a run on a stream finds them."""
+
+    def __init__(self, workspace: Workspace, stream: int) -> None:
         self.workspace = workspace
         self.session = workspace.session
         self.context = workspace.context
-        self.inputs = interface.inputs
-        self.outputs = [(port.type, port.type.nbytes) for port in interface.outputs]
+        self.stream = stream
 
-    def run(
-        self, arrays: Sequence[Any], states: Mapping[str, DeviceBuffer], stream: int | None
-    ) -> list[CudaArray]:
-        """Begin to run on a stream, by default that of the first array that says one.
-
-        Arrays that are on another stream are waited for. It returns before the run has ended,
-        unless the host runs a part of it, or is to see whether an index was out of range.
-        """
-        workspace, session = self.workspace, self.session
-        arrays = [array if type(array) is CudaArray else _known(array) for array in arrays]
-        if stream is None:
-            stream = _stream_of(arrays)
-        addresses = [
-            array.address
-            if type(array) is CudaArray
-            and array.stream == stream
-            and array.type is port.type
-            and array.session is session
-            else self._placed(number, port, array, stream)
-            for number, (port, array) in enumerate(zip(self.inputs, arrays, strict=True))
-        ]
-        given = workspace.use_states(states) if states else {}
-        results = [self._result(type, nbytes, stream) for type, nbytes in self.outputs]
-        key = (*addresses, *(each.address for each in results), *given.values())
-        run = workspace.runs.find(key)
-        if run is None or workspace.program.host is not None:
-            where = {f"input {i}": address for i, address in enumerate(addresses)}
-            where |= {f"output {i}": each.address for i, each in enumerate(results)}
-            workspace.addresses = {**workspace.fixed, **where, **given}
-            run = workspace.captured(key)
-        host = workspace.host_steps(self.inputs, results, states)
-        workspace.replay(run, stream, host)
-        if not workspace.program.is_asynchronous:
-            workspace.finish(stream)
-        return results
-
-    def _result(self, type: TensorType, nbytes: int, stream: int) -> CudaArray:
-        memory = self.session.outputs.take(nbytes, stream) or self.session.allocate(nbytes)
-        return CudaArray(type, memory, stream, self.workspace.turn)
-
-    def _placed(self, number: int, port: Port, given: Any, stream: int) -> int:
-        """Where an input lies, once a stream is made to wait for it."""
+    def place(self, number: int, port: Port, given: Any) -> int:
+        """Where an input lies, once the stream is made to wait for it."""
         if isinstance(given, CudaArray) and given.session is self.session:
             _check(port, given.dtype, given.shape)
-            given.wait_on(stream)
+            given.wait_on(self.stream)
             return given.address
         if isinstance(given, CudaBuffer):
             _check(port, np.dtype(given.type.dtype.numpy), given.type.shape)
             address = given.on(self.session)
             if given.turn is not None:
-                self.context.wait(stream, given.turn.event)
+                self.context.wait(self.stream, given.turn.event)
             return address
         if isinstance(given, np.ndarray):
-            return self._uploaded(number, port, given, stream)
-        return self._tensor_at(number, port, device_tensor(given), stream)
+            return self._uploaded(number, port, given)
+        return self._tensor_at(number, port, device_tensor(given))
 
-    def _uploaded(self, number: int, port: Port, array: Array, stream: int) -> int:
+    def _uploaded(self, number: int, port: Port, array: Array) -> int:
         """Where an array of the host lies when it is copied to the GPU."""
         _check(port, array.dtype, array.shape)
-        address = self._staged(number, stream)
+        address = self._staged(number)
         if array.nbytes:
-            self.context.upload(address, as_bytes(np.ascontiguousarray(array)), stream)
+            self.context.upload(address, as_bytes(np.ascontiguousarray(array)), self.stream)
         return address
 
-    def _tensor_at(self, number: int, port: Port, tensor: DeviceTensor, stream: int) -> int:
+    def _tensor_at(self, number: int, port: Port, tensor: DeviceTensor) -> int:
         _check(port, tensor.dtype, tensor.shape)
         self._check_place(port, tensor)
-        if tensor.stream not in (None, stream):
-            arrival = self.workspace.arrival.event
+        if tensor.stream not in (None, self.stream):
+            arrival = self.workspace.arrival
             self.context.record(arrival, tensor.stream or DEFAULT_STREAM)
-            self.context.wait(stream, arrival)
+            self.context.wait(self.stream, arrival)
         if tensor.address % ALIGNMENT == 0 and tensor.address:
             return tensor.address
-        address = self._staged(number, stream)
+        address = self._staged(number)
         if port.type.nbytes:
-            self.context.copy(address, tensor.address, port.type.nbytes, stream)
+            self.context.copy(address, tensor.address, port.type.nbytes, self.stream)
         return address
 
-    def _staged(self, number: int, stream: int) -> int:
+    def _staged(self, number: int) -> int:
         """Memory for an input that cannot be used where it lies, once the last run has ended."""
-        self.context.wait(stream, self.workspace.turn.event)
+        self.context.wait(self.stream, self.workspace.turn.event)
         return self.workspace.staging.addresses[f"input {number}"]
 
     def _check_place(self, port: Port, tensor: DeviceTensor) -> None:

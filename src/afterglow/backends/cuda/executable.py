@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from afterglow.backends.cuda.arrays import CudaArray
+from afterglow.backends.cuda.device_runs import run_on_device
 from afterglow.backends.cuda.driver.protocol import CudaError, DeviceFacts, Driver
-from afterglow.backends.cuda.needs import check_fits, runs_at_once
+from afterglow.backends.cuda.needs import check_fits, footprint_of, runs_at_once
 from afterglow.backends.cuda.program import LoadedProgram
-from afterglow.backends.cuda.sections import CONSTANTS, CUBIN, HOST_PREFIX
 from afterglow.backends.cuda.session import Session, session
+from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.cuda.timing import part_seconds
 from afterglow.backends.cuda.workspace import Workspace
 from afterglow.backends.interpreter.hosted import HostedProgram, restore_hosted
+from afterglow.backends.launched.memories import CONSTANTS, HOST_PREFIX
 from afterglow.backends.launched.pool import Pool
 from afterglow.runtime.artifact import Artifact, sections_within
 from afterglow.runtime.background import in_background
 from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
-from afterglow.runtime.device_arrays import is_on_gpu
+from afterglow.runtime.device_arrays import DeviceTensor, is_on_gpu
 from afterglow.support.errors import DeviceError
 from afterglow.types import Array
 from afterglow.types.dtype import string
@@ -49,14 +51,13 @@ class CudaExecutable:
             port.type.dtype is string
             for port in (*artifact.interface.inputs, *artifact.interface.outputs)
         )
+        self._is_emulated = CudaTarget.of_json(artifact.manifest["target"]).is_emulated
         self._program, self._workspaces = self._load()
 
     @property
     def footprint(self) -> Footprint:
         """Its constants, and the machine code of its kernels."""
-        sections = self.artifact.sections
-        code = sum(len(data) for name, data in sections.items() if name.startswith(CUBIN))
-        return Footprint(len(sections[CONSTANTS]), code)
+        return footprint_of(self.artifact)
 
     def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
         """Run once on arrays of the host."""
@@ -78,8 +79,12 @@ class CudaExecutable:
         return in_background(work)
 
     def takes(self, arrays: Sequence[Any]) -> bool:
-        """Whether arrays are such that `run_on_device` should be given them."""
-        return not self._has_strings and any(map(is_on_gpu, arrays))
+        """Whether some arrays lie on this GPU, and none on another."""
+        if self._has_strings or self._is_emulated:
+            return False
+        tensors = [each for each in arrays if isinstance(each, DeviceTensor)]
+        here = all(each.device in (None, self.facts.number) for each in tensors)
+        return here and (bool(tensors) or any(map(is_on_gpu, arrays)))
 
     def run_on_device(
         self,
@@ -93,7 +98,7 @@ class CudaExecutable:
         the host, which is copied. Without a stream it is that of the first array that has one.
         """
         with self.workspace() as workspace:
-            return workspace.device_runs.run(arrays, states or {}, stream)
+            return run_on_device(workspace, arrays, states or {}, stream)
 
     def steps(self) -> list[StepName]:
         """Its kernels and the steps of the host, in order."""
@@ -110,3 +115,61 @@ class CudaExecutable:
         """Run in order; the seconds of each step, as the GPU counts them."""
         with self.workspace() as workspace:
             return part_seconds(workspace, inputs, states)
+
+    @contextmanager
+    def workspace(self) -> Iterator[Workspace]:
+        """A workspace for a run, on a GPU that has not failed yet."""
+        while True:
+            program, workspaces = self._alive()
+            if self._failed is not None:
+                raise self._lost(program.session, self._failed)
+            on = program.session
+            with workspaces.lent() as workspace:
+                if on.is_lost:  # while this run waited
+                    continue
+                try:
+                    yield workspace
+                except CudaError as error:
+                    raise self._met(on, on.failure("run the model", error)) from error
+                except DeviceError as error:
+                    raise self._met(on, error) from error.__cause__
+                return
+
+    def _met(self, on: Session, error: DeviceError) -> DeviceError:
+        """An error that a run met; if the context is lost, whose program this is will not go on."""
+        if on.is_lost and self._failed is None:
+            self._failed = error
+            error.help = (
+                "this model is not run any more; load it anew, and if that fails again, use "
+                "another device"
+            )
+        return error
+
+    def _lost(self, on: Session, first: DeviceError) -> DeviceError:
+        return DeviceError(
+            f"the model is not run on {on.name} any more since this: {first.what}",
+            help="load it anew; others go on, but states that were on the GPU are lost",
+        )
+
+    def _alive(self) -> tuple[LoadedProgram, Pool[Workspace]]:
+        with self._lock:
+            if self._program.session.is_lost and self._failed is None:
+                self._program, self._workspaces = self._load()
+            return self._program, self._workspaces
+
+    def _load(self) -> tuple[LoadedProgram, Pool[Workspace]]:
+        on = session(self.facts.number, self.driver)
+        check_fits(self.artifact, on)
+        program = LoadedProgram.load(on, self.artifact, self._host)
+        runs = runs_at_once(self.artifact, self.facts)
+        return program, Pool(lambda: Workspace(program), runs)
+
+
+def _restore_host(artifact: Artifact) -> HostedProgram | None:
+    """What the host runs, if it runs something."""
+    described = artifact.manifest.get("host")
+    if described is None:
+        return None
+    constants = np.frombuffer(artifact.sections[CONSTANTS], np.uint8)
+    sections = sections_within(artifact.sections, HOST_PREFIX)
+    return restore_hosted(described, sections, constants)

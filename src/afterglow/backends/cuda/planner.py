@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afterglow.backends.cuda.kernels.families import ANCHORS, write_elementwise
 from afterglow.backends.cuda.kernels.kernel import KernelSource
-from afterglow.backends.cuda.kernels.table import ANCHORS, write_elementwise
 from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.cuda.tl.types import HELD
 from afterglow.backends.fusion import can_join, refusal_of

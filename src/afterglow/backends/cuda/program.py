@@ -11,14 +11,14 @@ import numpy as np
 
 from afterglow.backends.cuda.graphs import HostPart
 from afterglow.backends.cuda.launches import Launch, LoadedKernels, launches_of
-from afterglow.backends.cuda.sections import CONSTANTS
 from afterglow.backends.cuda.session import DeviceMemory, Session
 from afterglow.backends.interpreter.hosted import HostedProgram
+from afterglow.backends.launched.memories import CONSTANTS
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.native.convention import alarm_bytes
 from afterglow.runtime.native.program import CheckedIndex
 from afterglow.support.lazy_dataclass import dataclass
-from afterglow.types import Interface
+from afterglow.types import Interface, TensorType
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,12 @@ class LoadedProgram:
                 found.append([launch for _, launch in parts if launch is not None])
         return found
 
-    @property
+    @cached_property
+    def outputs(self) -> list[tuple[TensorType, int]]:
+        """The type of each output, and its bytes."""
+        return [(port.type, port.type.nbytes) for port in self.interface.outputs]
+
+    @cached_property
     def is_asynchronous(self) -> bool:
         """Whether a run may go on when the call has returned: the host has nothing to do or see."""
         return self.host is None and not self.checks

@@ -103,8 +103,8 @@ class Session:
         return True
 
     @property
-    def _key(self) -> tuple[int, int]:
-        return id(self.driver), self.facts.number
+    def _key(self) -> tuple[Driver, int]:
+        return self.driver, self.facts.number
 
     def _out_of_memory(self, doing: str, nbytes: int) -> DeviceError:
         wanted = f", which needs {nbytes:,} bytes" if nbytes else ""
@@ -124,7 +124,7 @@ class Session:
     def close_lost(driver: Driver, facts: DeviceFacts) -> None:
         """Give lost contexts of a device back, so that the next is a new one."""
         for lost in [*_LOST]:
-            if lost._key != (id(driver), facts.number):
+            if lost._key != (driver, facts.number):
                 continue
             if not lost.context.close():
                 raise DeviceError(
@@ -174,9 +174,9 @@ def session(number: int, driver: Driver | None = None) -> Session:
     using = driver or cuda_driver()
     facts = devices(using)[number]
     with _LOCK:
-        found = _OPEN.get((id(using), number))
+        found = _OPEN.get((using, number))
         if found is None:
-            found = _OPEN[id(using), number] = _opened(using, facts)
+            found = _OPEN[using, number] = _opened(using, facts)
         return found
 
 
@@ -199,7 +199,7 @@ def _unusable(error: CudaError) -> AfterglowError:
     return UsageError(f"CUDA cannot be used: {error}", help=CHECK)
 
 
-_OPEN: dict[tuple[int, int], Session] = {}
+_OPEN: dict[tuple[Driver, int], Session] = {}
 _LOST: list[Session] = []
 """Sessions whose contexts have not been given back yet."""
 _LOCK = Lock()

@@ -41,7 +41,9 @@ class Staging:
         self.context: Context = session.context
         self.interface = interface
         self.inputs = [self._staged("input", i, p) for i, p in _tensors(interface.inputs).items()]
-        self.outputs = [self._staged("output", i, p) for i, p in _tensors(interface.outputs).items()]
+        self.outputs = [
+            self._staged("output", i, p) for i, p in _tensors(interface.outputs).items()
+        ]
         staged = (*self.inputs, *self.outputs)
         self.addresses = {each.name: each.memory.address for each in staged}
         """Where each lies on the GPU, by the name of the memory."""

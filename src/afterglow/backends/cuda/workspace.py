@@ -6,20 +6,27 @@ import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from afterglow.backends.cuda.driver.protocol import CudaError
+from afterglow.backends.cuda.driver.protocol import CudaError, Event
 from afterglow.backends.cuda.graphs import CapturedRun, CapturedRuns, HostPart, capture
 from afterglow.backends.cuda.launches import begin
 from afterglow.backends.cuda.memory import CudaBuffer
 from afterglow.backends.cuda.pinned import PinnedMemory
 from afterglow.backends.cuda.program import LoadedProgram
-from afterglow.backends.cuda.sections import ALARMS, ARENA, CONSTANTS, COUNTER_BYTES, COUNTERS
 from afterglow.backends.cuda.session import DeviceMemory
 from afterglow.backends.cuda.staging import Staging
 from afterglow.backends.cuda.turn import Turn
 from afterglow.backends.launched.host_steps import HostSteps, Typed
+from afterglow.backends.launched.memories import (
+    ALARMS,
+    ARENA,
+    CONSTANTS,
+    COUNTER_BYTES,
+    COUNTERS,
+)
 from afterglow.runtime.device import DeviceBuffer
 from afterglow.runtime.native.program import raise_alarm
 from afterglow.types import Array
@@ -38,6 +45,7 @@ class Workspace:
         self.program = program
         self.session = session
         self.context = session.context
+        self.parts: Sequence[Mapping[str, Any]] = program.manifest["parts"]
         self.turn = Turn(session)
         """Runs take turns by it, whatever their streams."""
         with session.guarded("make a stream"):
@@ -58,6 +66,14 @@ class Workspace:
         """Where each memory of the run lies that is under way, by name."""
         self._shadow = np.empty(program.arena_bytes if program.host else 0, np.uint8)
         self._staging: Staging | None = None
+        self._arrival: Turn | None = None
+
+    @property
+    def arrival(self) -> Event:
+        """What is reached when an input is there that another stream writes."""
+        if self._arrival is None:
+            self._arrival = Turn(self.session)
+        return self._arrival.event
 
     @property
     def staging(self) -> Staging:
@@ -163,7 +179,7 @@ class Workspace:
         """Have the host run a part; it sees nothing that an index out of range has spoiled."""
         assert host is not None
         self.finish(stream)
-        host.execute(self.program.manifest["parts"][number])
+        host.execute(self.parts[number])
 
     def finish(self, stream: int) -> None:
         """Wait for a run; raise an error if a kernel met an index that is out of range."""

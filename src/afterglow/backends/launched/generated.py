@@ -163,9 +163,10 @@ class Generated(Generic[SourceT]):
         if runs_on_host(step):
             self._add_host_step(index, step)
         elif not _is_nothing(step):
-            self._add_launch(index, step, self.write(_as_held(step, self.held)))
+            self.launch(index, step, self.write(_as_held(step, self.held)))
 
-    def _add_launch(self, index: int, step: Instr, kernel: SourceT) -> None:
+    def launch(self, index: int, step: Instr, kernel: SourceT) -> None:
+        """Add a kernel that does a step of the program."""
         self.kernels.setdefault(kernel.name, kernel)
         places = [self.place(parameter) for parameter in kernel.parameters]
         reads, writes = self._spans(step)
@@ -203,7 +204,7 @@ class Generated(Generic[SourceT]):
             if root.region in (Region.CONSTANT, Region.LOCAL) or root.type.dtype is string:
                 continue
             memory, start = self._place_of_buffer(buffer)
-            below, size = _span(buffer)
+            below, size = span_of(buffer)
             span = memory, start - below, size, *_rows(buffer)
             if access.reads:
                 reads.append(span)
@@ -240,7 +241,7 @@ def _is_nothing(step: Computation) -> bool:
     return step.plan == NOTHING
 
 
-def _span(buffer: Buffer) -> tuple[int, int]:
+def span_of(buffer: Buffer) -> tuple[int, int]:
     """Bytes before the first element of a buffer that belong to it, and from there to its end."""
     size = buffer.type.dtype.itemsize
     if buffer.type.size == 0:

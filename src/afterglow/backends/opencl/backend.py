@@ -9,6 +9,8 @@ from afterglow.backends.backend import Settings
 from afterglow.backends.capabilities import ProgramProfile
 from afterglow.backends.job import Job
 from afterglow.backends.launched.generated import runs_on_host
+from afterglow.backends.launched.profile import profile
+from afterglow.backends.launched.verify import VerifyingExecutable
 from afterglow.backends.opencl.build import compile_kernels
 from afterglow.backends.opencl.codegen import (
     BINARY,
@@ -20,11 +22,10 @@ from afterglow.backends.opencl.codegen import (
 from afterglow.backends.opencl.driver import DEVICE
 from afterglow.backends.opencl.executable import OpenClExecutable
 from afterglow.backends.opencl.limits import Limits
+from afterglow.backends.opencl.memory import OpenClBuffer
 from afterglow.backends.opencl.planner import plans, refusal
-from afterglow.backends.opencl.profile import profile
 from afterglow.backends.opencl.session import session
 from afterglow.backends.opencl.target import OpenClTarget
-from afterglow.backends.opencl.verify import VerifyingExecutable
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
@@ -92,7 +93,7 @@ class OpenCl:
         repeat: int,
     ) -> ProgramProfile:
         """Time each kernel by itself, as the device counts."""
-        return profile(self._loaded(program), program, inputs, states, repeat)
+        return profile(self._loaded(program), program, inputs, states, repeat, OpenClBuffer)
 
     def _loaded(self, program: Program) -> OpenClExecutable:
         return OpenClExecutable(self.compile(program), self.target.limits)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from afterglow.backends.interpreter.hosted import HostedProgram
+from afterglow.backends.launched.host_steps import HostSteps
 from afterglow.backends.launched.memories import ALARMS, ARENA, CONSTANTS
 from afterglow.backends.opencl.bound import BoundKernels
 from afterglow.backends.opencl.driver import library
-from afterglow.backends.opencl.host_steps import HostSteps
 from afterglow.backends.opencl.memory import OpenClBuffer, as_bytes
 from afterglow.backends.opencl.schedule import Schedule
 from afterglow.backends.opencl.session import Session
@@ -100,11 +100,17 @@ class Workspace:
         """Run on buffers."""
         self._execute(inputs, outputs, states, (), ())
 
-    def fetch(self, name: str, data: Array) -> None:
-        """Copy the bytes of a memory of the last run to the host, if it is on the device."""
+    def fetch(self, name: str, data: Array, start: int = 0) -> None:
+        """Copy bytes of a memory of the last run to the host, if it is on the device."""
         memory = self._kernels.memories.get(name)
         if memory is not None and data.nbytes:
-            library().enqueue_copy(self.queue, data, memory, is_blocking=True)
+            copy = library().enqueue_copy
+            copy(self.queue, data, memory, src_offset=start, is_blocking=True)
+
+    def send(self, name: str, data: Array, start: int = 0) -> None:
+        """Copy bytes of the host to a memory of the last run."""
+        memory, copy = self._kernels.memories[name], library().enqueue_copy
+        copy(self.queue, memory, data, dst_offset=start, is_blocking=True)
 
     def part_seconds(self) -> list[float]:
         """The seconds of each part of the last run of a workspace that is timed."""
@@ -168,10 +174,9 @@ class Workspace:
         outputs: Sequence[DeviceBuffer],
         states: Mapping[str, DeviceBuffer],
     ) -> None:
-        hosted, memories = self.program.host, self._kernels.memories
-        host = None
+        hosted, host = self.program.host, None
         if hosted is not None:
-            host = HostSteps(hosted, self.queue, memories, self._shadow, inputs, outputs, states)
+            host = HostSteps(hosted, self, self._shadow, inputs, outputs, states)
         enqueue, first = library().enqueue_nd_range_kernel, self.program.schedule.inputs
         for number, launch in enumerate(self._kernels.launches):
             if launch is None:

@@ -38,9 +38,7 @@ class Made:
         for place, axis in enumerate(order):
             strides[axis] = held.strides[place] // array.itemsize
         type = TensorType(DType.of(array.dtype), array.shape)
-        root = Buffer(
-            f"x{len(self.arrays)}", TensorType(type.dtype, held.shape), Region.INPUT
-        )
+        root = Buffer(f"x{len(self.arrays)}", TensorType(type.dtype, held.shape), Region.INPUT)
         buffer = Buffer(root.name, type, Region.INPUT, base=root, start=0, strides=tuple(strides))
         self.arrays[buffer] = held
         self.wanted[buffer] = array

@@ -2,9 +2,9 @@
 
 from afterglow.backends.cuda.compile.compiler import (
     Compiled,
-    KernelRefused,
+    KernelRefusedError,
     compile_kernels,
     try_kernels,
 )
 
-__all__ = ["Compiled", "KernelRefused", "compile_kernels", "try_kernels"]
+__all__ = ["Compiled", "KernelRefusedError", "compile_kernels", "try_kernels"]

@@ -54,7 +54,7 @@ class Compiled:
     """Bytes of each thread in memory: more than none, and registers were spilled."""
 
 
-class KernelRefused(InternalError):
+class KernelRefusedError(InternalError):
     """A kernel that the compiler refuses, or that the target has no room for.
 
     Whoever has another kernel for the same step catches it; to everybody else it is a bug.
@@ -78,7 +78,7 @@ def compile_kernels(
     """Machine code of kernels by their names, or the error of the first that is refused."""
     compiled = try_kernels(sources, target, cache, progress=progress)
     for outcome in compiled.values():
-        if isinstance(outcome, KernelRefused):
+        if isinstance(outcome, KernelRefusedError):
             raise outcome
     return {name: each for name, each in compiled.items() if isinstance(each, Compiled)}
 
@@ -90,7 +90,7 @@ def try_kernels(
     *,
     progress: Progress | None = None,
     seconds: float = LONGEST,
-) -> dict[str, Compiled | KernelRefused]:
+) -> dict[str, Compiled | KernelRefusedError]:
     """Machine code of each kernel by its name, or why it has none.
 
     They are compiled by as many processes as there are cores, unless the cache has them. Each may
@@ -166,12 +166,12 @@ def _key(source: KernelSource, target: CudaTarget, identity: str) -> str:
 
 def _outcome(
     source: KernelSource, answer: Answer, target: CudaTarget
-) -> Compiled | KernelRefused:
+) -> Compiled | KernelRefusedError:
     """The kernel that a process compiled, if it is as it must be."""
     facts = answer.facts
     why = answer.error or _objection(source, facts, answer.code, target)
     if why:
-        return KernelRefused(source.name, why, source.text)
+        return KernelRefusedError(source.name, why, source.text)
     said = facts_of(answer.code, facts["symbol"])
     return Compiled(
         answer.code,

@@ -147,7 +147,8 @@ class _Process:
         process = self._running()
         if process is None:
             return None
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
 
         def stop() -> None:
             late.set()
@@ -181,7 +182,8 @@ class _Process:
             return
         process.kill()
         process.wait()
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         for stream in (process.stdin, process.stdout):
             with suppress(OSError):
                 stream.close()

@@ -14,7 +14,7 @@ import struct
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 _LENGTHS = struct.Struct("<II")
 _WARP = 32
@@ -22,14 +22,14 @@ _ALIGNMENT = 16
 """Bytes of which an aligned pointer is a multiple."""
 
 
-def write_frame(stream: BinaryIO, header: dict[str, Any], data: bytes = b"") -> None:
+def write_frame(stream: IO[bytes], header: dict[str, Any], data: bytes = b"") -> None:
     """Send a header and bytes."""
     text = json.dumps(header).encode()
     stream.write(_LENGTHS.pack(len(text), len(data)) + text + data)
     stream.flush()
 
 
-def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
     """The next header and bytes; None at the end of the stream."""
     lengths = stream.read(_LENGTHS.size)
     if len(lengths) < _LENGTHS.size:
@@ -51,7 +51,7 @@ def function_of(name: str, text: str) -> Any:
     return module[name]
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """A kernel whose blocks need more shared memory than there is."""
 
     def __init__(self, shared: int) -> None:
@@ -109,7 +109,7 @@ def _check_before_assembler(most_shared: int) -> Callable[..., Any]:
 
         def check(source: Any, metadata: dict[str, Any]) -> Any:
             if metadata["shared"] > most_shared:
-                raise TooLarge(metadata["shared"])
+                raise TooLargeError(metadata["shared"])
             return assemble(source, metadata)
 
         stages["cubin"] = check
@@ -122,7 +122,7 @@ def answer(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """What comes of a job: `compile_job`, or the error."""
     try:
         return compile_job(job)
-    except TooLarge as error:
+    except TooLargeError as error:
         return {"shared": error.shared}, b""
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}, b""

@@ -1,3 +1,4 @@
+# ruff: noqa: D102  (methods of Triton's class, by its names)
 """What Triton's operations do to NumPy arrays: Triton's interpreter, where it is not exact enough.
 
 Its own rounds bf16 wrongly, lets NaN pass where the device does not, has no libdevice, and trusts
@@ -27,6 +28,7 @@ _NARROW = {
 """The float types that NumPy lacks: the interpreter has them as integers of their bits."""
 _WAIT, _RELEASE = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
 """Assembler that orders kernels: they run one after the other here, so that it only is checked."""
+_LOADS = "loads"
 _TF32 = np.uint32(0xFFFFE000)
 """The bits of an f32 that tensor cores take for tf32."""
 _SHORTEST_SUM = {8: 32}
@@ -118,7 +120,7 @@ class Builder(InterpreterBuilder):  # type: ignore[misc]  # Triton has no types
     def create_masked_load(
         self, ptrs: Any, mask: Any, other: Any, cache: Any, eviction: Any, is_volatile: Any
     ) -> Any:
-        self._check("loads", ptrs, mask)
+        self._check(_LOADS, ptrs, mask)
         return super().create_masked_load(ptrs, mask, other, cache, eviction, is_volatile)
 
     def create_masked_store(
@@ -138,11 +140,17 @@ class Builder(InterpreterBuilder):  # type: ignore[misc]  # Triton has no types
         return super().create_atomic_rmw(op, ptr, val, mask, sem, scope)
 
     def _check(self, does: str, ptrs: Any, mask: Any) -> None:
+        """Refuse accesses to nothing, and to what the kernel before may be writing still."""
         size = max(1, ptrs.get_element_ty().primitive_bitwidth // 8)
+        written = self.memory.written
         try:
-            self.memory.check(ptrs.data, mask.data, size, writes=does != "loads", ...)
+            blocks = self.memory.check(ptrs.data, mask.data, size)
+            if not self._may_access and (does != _LOADS or not written.isdisjoint(blocks)):
+                raise AccessError(f"{size} bytes before it waits for the kernel before")
         except AccessError as error:
             raise AccessError(f"program {self.grid_idx} {does} {error}") from None
+        if does != _LOADS:
+            written.update(blocks)
 
     def cast_impl(self, src: Any, dst_type: Any) -> Any:
         if dst_type.scalar.is_int() and src.dtype.scalar.is_floating():

@@ -1,4 +1,4 @@
-"""Kernels for the emulator in place of machine code: the text, and what a launch of it must know."""
+"""What the emulator has in place of machine code: the text, and what a launch must know."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class EmulatedContext:
         self._captures = {s: c for s, c in self._captures.items() if c is not commands}
         return commands
 
-    def replay(self, graph: Commands, stream: int) -> None:
+    def replay(self, graph: Commands, stream: int, turn: EmulatedEvent | None = None) -> None:
         """Do what was kept."""
 
         def run() -> None:

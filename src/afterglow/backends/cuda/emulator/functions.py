@@ -17,8 +17,9 @@ _tgamma = np.vectorize(lambda x: math.gamma(x) if x > 0 or x % 1 else math.nan, 
 
 def _round_away(x: Array) -> Array:
     """The nearest integer; of two that are as near, the one farther from zero."""
-    whole = np.trunc(x)
-    return whole + np.copysign(np.abs(x - whole) >= 0.5, x)
+    whole: Array = np.trunc(x)
+    away: Array = np.copysign(np.abs(x - whole) >= 0.5, x)
+    return whole + away
 
 
 _OF_FLOATS: dict[str, Callable[..., Array]] = {
@@ -70,8 +71,13 @@ _OF_FLOATS: dict[str, Callable[..., Array]] = {
     "tgamma": _tgamma,
     "trunc": np.trunc,
 }
-_BASIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
-_ROUNDED = {
+_BASIC: dict[str, Callable[..., Array]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+}
+_ROUNDED: dict[str, Callable[..., Array]] = {
     **{f"f{name}_rn": function for name, function in _BASIC.items()},
     **{f"d{name}_rn": function for name, function in _BASIC.items()},
     "fsqrt_rn": np.sqrt,

@@ -130,12 +130,12 @@ def _with_semantic(builtin: Callable[..., Any], semantic: Any) -> Callable[..., 
 class _Assignments(ast.NodeTransformer):
     """x = 3  ->  x = convert(3): variables of kernels are values of the language."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)
         node.decorator_list = []
         return node
 
-    def visit_Assign(self, node: ast.Assign) -> ast.Assign:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         self.generic_visit(node)
         convert = ast.Name(_CONVERT, ast.Load())
         node.value = ast.copy_location(ast.Call(convert, [node.value], []), node.value)

@@ -25,6 +25,8 @@ class Memory:
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._blocks: dict[int, Array] = {}
+        self.written: set[int] = set()
+        """The addresses of blocks that kernels wrote to."""
 
     @property
     def used(self) -> int:
@@ -44,6 +46,7 @@ class Memory:
         if address not in self._blocks:
             insort(self._starts, address)
         self._blocks[address] = block
+        self.written.discard(address)
         return address
 
     def release(self, address: int) -> None:
@@ -53,32 +56,28 @@ class Memory:
 
     def bytes_at(self, address: int, nbytes: int) -> Array:
         """Some bytes of one block, to be read or written."""
-        start = self._block_before(address)
-        if start is None or address + nbytes > start + self._blocks[start].size:
-            raise AccessError(self._explain(address, nbytes))
+        start = self._block_of(address, nbytes)
         return self._blocks[start][address - start : address - start + nbytes]
 
-    def check(self, addresses: Array, mask: Array, size: int) -> None:
-        """Refuse an access to elements of some size, of which those in the mask are touched."""
+    def check(self, addresses: Array, mask: Array, size: int) -> set[int]:
+        """The blocks of elements of some size, of which those in the mask are touched."""
         used = addresses[mask] if mask.shape == addresses.shape else addresses
         if not used.size:
-            return
+            return set()
         if int(np.bitwise_or.reduce(used, axis=None)) & (size - 1):
             raise AccessError(f"{size} bytes at an address that is no multiple of {size}")
         low, high = int(used.min()), int(used.max())
-        if not self._holds(low, high + size):
-            self._check_each(used.reshape(-1), size)
-
-    def _holds(self, low: int, high: int) -> bool:
-        """Whether one block holds a range of addresses."""
         start = self._block_before(low)
-        return start is not None and high <= start + self._blocks[start].size
+        if start is not None and high + size <= start + self._blocks[start].size:
+            return {start}
+        return {self._block_of(address, size) for address in np.unique(used).tolist()}
 
-    def _check_each(self, addresses: Array, size: int) -> None:
-        """Refuse addresses that no block holds, where several blocks may be meant."""
-        for address in np.unique(addresses).tolist():
-            if not self._holds(address, address + size):
-                raise AccessError(self._explain(address, size))
+    def _block_of(self, address: int, size: int) -> int:
+        """The block that holds some bytes."""
+        start = self._block_before(address)
+        if start is None or address + size > start + self._blocks[start].size:
+            raise AccessError(self._explain(address, size))
+        return start
 
     def _block_before(self, address: int) -> int | None:
         """The block that begins at an address, or is the last before it."""

@@ -44,9 +44,7 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: 
     return results[0] if single else tuple(results)
 
 
-def associative_scan(
-    input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any
-) -> Any:
+def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
     """`tl.associative_scan`."""
     single = not isinstance(input, (tuple, tl.tuple))
     parts = [input] if single else list(input)
@@ -81,8 +79,9 @@ def _scan(handles: list[Any], axis: int, combine: Any) -> list[Any]:
     if known is not None and len(handles) == 1:
         numbers = numbers_of(handles[0])
         return [handle_of(known(numbers, axis=axis, dtype=numbers.dtype), handles[0].dtype)]
-    size = handles[0].data.shape[axis]
-    places = np.arange(size).reshape([size if i == axis else 1 for i in range(handles[0].data.ndim)])
+    shape = handles[0].data.shape
+    size = shape[axis]
+    places = np.arange(size).reshape((size,) + (1,) * (len(shape) - 1 - axis % len(shape)))
     distance = 1
     while distance < size:
         before = [_with_data(h, np.roll(h.data, distance, axis)) for h in handles]
@@ -120,7 +119,9 @@ def _tensor(handle: Any, shape: tuple[int, ...]) -> Any:
     """A tensor of some shape; scalars are arrays of one element."""
     scalar = handle.dtype.scalar
     data = np.ascontiguousarray(handle.data).reshape(shape or (1,))
-    return tl.tensor(_with_data(handle, data), tl.block_type(scalar, list(shape)) if shape else scalar)
+    return tl.tensor(
+        _with_data(handle, data), tl.block_type(scalar, list(shape)) if shape else scalar
+    )
 
 
 def _without(shape: tuple[int, ...], axis: int, instead: tuple[int, ...]) -> tuple[int, ...]:

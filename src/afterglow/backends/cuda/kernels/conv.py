@@ -7,7 +7,8 @@ from afterglow.backends.cuda.kernels.convolutions import Windows
 from afterglow.backends.cuda.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.cuda.kernels.products import write_product
 from afterglow.backends.cuda.kernels.table import ANCHORS
-from afterglow.backends.cuda.kernels.tile import Tile
+from afterglow.backends.cuda.kernels.tile import IEEE, Tile
+from afterglow.backends.cuda.kernels.tile_plans import plans_of
 from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.job import Job
 from afterglow.instr import KernelPlan, OpInstr
@@ -25,7 +26,13 @@ def _accepts(step: OpInstr, target: CudaTarget) -> bool:
     )
 
 
-@ANCHORS.declare(Conv, accepts=_accepts)
+def plans(job: Job, target: CudaTarget, precision: str = IEEE) -> list[KernelPlan]:
+    """The tiles of a convolution, the best first."""
+    assert job.anchor is not None
+    return plans_of(ConvLayout(job.anchor).work(job), target, precision)
+
+
+@ANCHORS.declare(Conv, accepts=_accepts, plans=plans)
 def write_conv(job: Job, target: CudaTarget, plan: KernelPlan) -> KernelSource:
     """A convolution in the tiles that a plan says."""
     kernel = Kernel(job, target)

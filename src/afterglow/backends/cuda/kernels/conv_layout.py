@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from afterglow.backends.cuda.kernels.tile import Extents
+from afterglow.backends.cuda.kernels.tile import LEAST_TERMS, Extents
+from afterglow.backends.cuda.kernels.tile_cost import VECTOR, Work
+from afterglow.backends.cuda.kernels.tile_plans import moved_bytes, power_of_two, reads_more
+from afterglow.backends.job import Job
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.convolution import Convolution
 from afterglow.ops.windows import Windows
 from afterglow.support.lazy_dataclass import dataclass
+from afterglow.types.dtype import u8
 
-LEAST_TERMS = 16
-"""Terms of the smallest block that tensor cores multiply; 32 of bytes."""
-VECTOR_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class ConvLayout:
         plain = dense and self.groups == 1 and self.windows.dilations[-1] == 1
         if not plain or not self.is_constant or self.channels >= LEAST_TERMS:
             return 0
-        line = _power_of_two(max(self.line_elements, self.least_terms))
+        line = power_of_two(max(self.line_elements, self.least_terms))
         return line if line <= self.windows.kernel[-1] * self.least_terms else 0
 
     @cached_property
@@ -112,19 +113,53 @@ class ConvLayout:
         """Terms of the smallest block."""
         return LEAST_TERMS * (2 if self.x.type.dtype.itemsize == 1 else 1)
 
-    @cached_property
+    @property
     def lead(self) -> int:
         """Elements to read in front of each line, so that it begins at a multiple of a vector."""
-        distances = (*self.step_strides, *self.x.strides[:-1], self.spatial[-1] * self.channels)
-        size = VECTOR_BYTES // self.x.type.dtype.itemsize
+        return self.line_vector[0]
+
+    @cached_property
+    def line_vector(self) -> tuple[int, int]:
+        """Elements in front of each line, and those of a vector."""
+        along, size = self.spatial[-1] * self.channels, self.x.type.dtype.itemsize
+        common = math.gcd(VECTOR // size, along, *self.step_strides)
         begin = self.windows.begins[-1] * self.channels
-        common = math.gcd(size, *distances[: len(self.step_strides)], distances[-1])
         while common > 1:
             lead = -begin % common
             if self.line_elements + lead <= self.line:
-                return lead
+                return lead, common
             common //= 2
-        return 0
+        return 0, 1
+
+    def work(self, job: Job) -> Work:
+        """What its time depends on."""
+        size, extents = self.x.type.dtype.itemsize, self.extents
+
+        def copied(terms: int) -> int:
+            columns = extents.columns * extents.count
+            return columns * self.steps(terms) * terms * size if self.packs(terms) else 0
+
+        return Work(
+            extents,
+            self.channels,
+            self.steps,
+            (size, size),
+            moved_bytes(job),
+            reads_more(job),
+            self._vector,
+            self.line,
+            self.least_terms,
+            copied,
+            self.weight.type.nbytes,
+        )
+
+    @property
+    def _vector(self) -> int:
+        """Bytes of x that are read at once."""
+        size = self.x.type.dtype.itemsize
+        if not self.line:
+            return math.gcd(VECTOR, self.channels * size)
+        return self.line_vector[1] * size
 
     def blocks(self, terms: int) -> int:
         """Blocks of channels at one place of a window."""
@@ -137,10 +172,14 @@ class ConvLayout:
         return self.taps * self.blocks(terms)
 
     def packs(self, terms: int) -> bool:
-        """Whether the weight is read from a copy that has zeros behind each block."""
+        """Whether the weight is read from a copy that has zeros behind each block.
+
+        Tensor cores take bytes with a sign: others are copied as such.
+        """
         if not self.is_constant:
             return False
-        return bool(self.line) or self.channels % terms != 0 or not self.weight.is_dense
+        whole = self.channels % terms == 0 and self.weight.is_dense
+        return bool(self.line) or not whole or self.weight.type.dtype is u8
 
     def reaches_beyond(self, axis: int) -> bool:
         """Whether some windows see padding along a spatial axis."""
@@ -148,7 +187,3 @@ class ConvLayout:
         last = (count - 1) * windows.strides[axis] - windows.begins[axis] + windows.reach[axis]
         return windows.begins[axis] > 0 or last > self.spatial[axis]
 
-
-def _power_of_two(number: int) -> int:
-    """The least power of two that is not below a number."""
-    return 1 << max(0, number - 1).bit_length()

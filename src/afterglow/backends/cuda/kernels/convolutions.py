@@ -154,11 +154,15 @@ class Windows:
         masks = [*self.right_masks, own < layout.channels]
         return load(self.kernel.pointer(layout.weight), place, masks)
 
+    @property
+    def order(self) -> str:
+        """What tells copies of the weight apart."""
+        layout, size = self.layout, self.tile.terms
+        return f"lines of {size} from {layout.lead}" if layout.line else f"blocks of {size}"
+
     def packed(self) -> Pointer:
         """The weight by columns, with zeros behind each block of terms."""
-        layout, size = self.layout, self.tile.terms
-        order = f"lines of {size} from {layout.lead}" if layout.line else f"blocks of {size}"
-        return self.kernel.packed(layout.weight, order, self.pack)
+        return self.kernel.packed(self.layout.weight, self.order, self.pack)
 
     def pack(self, data: Array) -> Array:
         """The weight as it is read."""

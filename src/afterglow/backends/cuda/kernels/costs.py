@@ -18,5 +18,5 @@ def moving_cost(job: Job, target: CudaTarget, programs: int, passes: int = 1) ->
     """
     sizes = [buffer.type.nbytes for buffer in job.buffers]
     moved = sum(sizes) + (passes - 1) * max(sizes, default=0) / 2
-    busy = min(1.0, programs / (_FEW_PROGRAMS * target.units))
-    return target.tensor_flops * (LAUNCH_SECONDS + moved / (target.bandwidth * busy))
+    busy = min(1.0, max(1, programs) / (_FEW_PROGRAMS * target.units))
+    return target.cost_of(LAUNCH_SECONDS + moved / (target.bandwidth * busy))

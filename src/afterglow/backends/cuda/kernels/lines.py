@@ -170,7 +170,7 @@ class Lines:
             if not self.is_whole:
                 first = stack.enter_context(code.loop(size if end is None else end, start, block))
                 element = code.named(first + element)
-            if end is not None or size % block:
+            if end is not None or size % block or not size:
                 stack.enter_context(code.when(element < size))
             inner = places_of(self.kernel, element, self.space.elements)
             yield [*self.outer, *inner]
@@ -200,7 +200,7 @@ class Lines:
     def filled(self, value: Value, fold: Fold) -> Value:
         """A block of a whole line, in which what lies beyond its end changes nothing."""
         size = self.space.size
-        if size % self.tiling.block == 0:
+        if size and size % self.tiling.block == 0:
             return self.spread(value)
         return self.spread(select(self._elements < size, value, fold.start(value.dtype)))
 

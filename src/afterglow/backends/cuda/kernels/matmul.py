@@ -1,12 +1,14 @@
-"""Matrix products of floats by tensor cores."""
+"""Matrix products of floats: by tensor cores, or as fast as memory where rows are few."""
 
 from __future__ import annotations
 
+from afterglow.backends.cuda.kernels.few_rows import ROWS, plans_of_rows, write_rows
 from afterglow.backends.cuda.kernels.kernel import Kernel, KernelSource
-from afterglow.backends.cuda.kernels.matrices import Matrices
+from afterglow.backends.cuda.kernels.matrices import Layout, Matrices
 from afterglow.backends.cuda.kernels.products import write_product
 from afterglow.backends.cuda.kernels.table import ANCHORS
-from afterglow.backends.cuda.kernels.tile import Tile
+from afterglow.backends.cuda.kernels.tile import IEEE, Tile
+from afterglow.backends.cuda.kernels.tile_plans import MOST, plans_of
 from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.job import Job
 from afterglow.instr import KernelPlan, OpInstr
@@ -22,10 +24,21 @@ def _accepts(step: OpInstr, target: CudaTarget) -> bool:
     return (lhs.dtype, rhs.dtype) in PAIRS and lhs.size > 0 and rhs.size > 0
 
 
-@ANCHORS.declare(MatMul, accepts=_accepts)
+def plans(job: Job, target: CudaTarget, precision: str = IEEE) -> list[KernelPlan]:
+    """The tiles of a product, the best first."""
+    assert job.anchor is not None
+    layout = Layout(job.anchor)
+    found = plans_of(layout.work(job), target, precision) + plans_of_rows(layout, job, target)
+    return sorted(found, key=lambda plan: plan.cost)[:MOST]
+
+
+@ANCHORS.declare(MatMul, accepts=_accepts, plans=plans)
 def write_matmul(job: Job, target: CudaTarget, plan: KernelPlan) -> KernelSource:
-    """A product in the tiles that a plan says."""
+    """A product as a plan says."""
     kernel = Kernel(job, target)
+    if plan.algorithm == ROWS:
+        write_rows(kernel, plan)
+        return kernel.finish()
     tile = Tile.of(plan.settings)
     write_product(kernel, Matrices(kernel, tile), tile)
     return kernel.finish()

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
 from afterglow.backends.broadcast import merge_alike, strides_within
 from afterglow.backends.cuda.kernels.kernel import Kernel
 from afterglow.backends.cuda.kernels.products import Block
-from afterglow.backends.cuda.kernels.tile import Extents, Tile
+from afterglow.backends.cuda.kernels.tile import LEAST_TERMS, Extents, Tile
 from afterglow.backends.cuda.kernels.tile_blocks import load, multiply_add
-from afterglow.backends.cuda.tl import Value
+from afterglow.backends.cuda.kernels.tile_cost import Work
+from afterglow.backends.cuda.kernels.tile_plans import moved_bytes, reads_more
+from afterglow.backends.cuda.tl import Pointer, Value
 from afterglow.backends.cuda.tl.code import offset
 from afterglow.backends.items.chain import places_of
 from afterglow.backends.pointwise.vocabulary import convert
+from afterglow.backends.job import Job
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedMatMul
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
-from afterglow.types.dtype import DType, f32
+from afterglow.types.dtype import DType, f32, u8
 
 LARGE = 16 * 2**20
 """Bytes of a right matrix from which on neighbouring programs share its columns."""
@@ -83,14 +86,37 @@ class Layout:
             return Extents(rows * count, columns, terms)
         return Extents(rows, columns, terms, count)
 
+    def work(self, job: Job) -> Work:
+        """What its time depends on."""
+        size = self.lhs.type.dtype.itemsize
+        extents = self.extents
+
+        def copied(terms: int) -> int:
+            pitch = -(-extents.terms // terms) * terms
+            return extents.columns * pitch * size if self.packs(terms) else 0
+
+        return Work(
+            extents,
+            extents.terms,
+            lambda terms: -(-extents.terms // terms),
+            (size, self.rhs.type.dtype.itemsize),
+            moved_bytes(job),
+            reads_more(job),
+            least_terms=LEAST_TERMS * (2 if size == 1 else 1),
+            packs=copied,
+            right=self.rhs.type.nbytes,
+        )
+
     def packs(self, terms: int) -> bool:
         """Whether the right matrix is read from a copy, for blocks of so many terms.
 
-        Its terms lie together there, and have zeros behind them that complete the last block.
+        Its terms lie together there, and have zeros behind them that complete the last block. Tensor
+        cores take bytes with a sign: others are copied as such.
         """
         if self.rhs.root.region is not Region.CONSTANT or not self.is_merged:
             return False
-        return self.right[0] != 1 or self.extents.terms % terms != 0
+        whole = self.right[0] == 1 and self.extents.terms % terms == 0
+        return not whole or self.rhs.type.dtype is u8
 
 
 class Matrices:
@@ -171,11 +197,18 @@ class Matrices:
         terms = self.code.named(terms)
         return terms, [terms < self.extents.terms]
 
-    def packed(self) -> Value:
+    @property
+    def order(self) -> str:
+        """What tells copies of the right matrix apart."""
+        return f"columns of {self.pitch}{', transposed' if self.layout.flips[1] else ''}"
+
+    def packed(self) -> Pointer:
         """The right matrix by columns, with zeros behind each."""
-        flip = self.layout.flips[1]
-        order = f"columns of {self.pitch}{', transposed' if flip else ''}"
-        return self.kernel.packed(self.layout.rhs, order, partial(columns_of, flip, self.pitch))
+        return self.kernel.packed(self.layout.rhs, self.order, self.pack)
+
+    def pack(self, data: Array) -> Array:
+        """The right matrix as it is read."""
+        return columns_of(self.layout.flips[1], self.pitch, data)
 
     def finish(self, total: Value, block: Block) -> Value:
         """The sums themselves."""

@@ -183,7 +183,7 @@ def _combine(
 
 
 def _blocks(space: Space, tiling: LineTiling) -> int:
-    return -(-space.size // tiling.block)
+    return max(1, -(-space.size // tiling.block))
 
 
 def _write(lines: Lines, reduced: Reduced, found: Value) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from afterglow.backends.cuda.kernels.kernel import Kernel
+from afterglow.backends.cuda.kernels.last_arriver import last_program, load_shared
 from afterglow.backends.cuda.tl import Pointer, Value
 from afterglow.backends.cuda.tl.value import Shape
-
-FROM_L2 = ', cache_modifier=".cg"'
-"""What other multiprocessors wrote is not in the cache of this one."""
 
 
 def share_of(kernel: Kernel, steps: int, splits: int) -> tuple[Value | int, Value | int]:
@@ -31,33 +30,25 @@ def last_of(
 
     They are added in the order of the programs, whichever ends last: runs give equal bits.
     """
-    code, room = kernel.code, sum(_size(each.shape) for each in sums)
-    counters = kernel.counters(blocks)
-    first = code.named(block * (splits * room))
-    memory = kernel.scratch(0, sums[0].dtype).shifted(first)
-    own = memory.shifted(code.program(1) * room)
-    starts = [sum(_size(each.shape) for each in sums[:n]) for n in range(len(sums))]
-    places = [_places(kernel, each.shape) for each in sums]
-    for each, place, start in zip(sums, places, starts, strict=True):
-        own.store(each, place + start)
-    code.perform("tl.debug_barrier()")
-    ended = code.fresh("ended")
-    code.perform(
-        f'{ended} = tl.atomic_add({counters.name} + {block.text}, 1, sem="acq_rel")'
-    )
-    with code.block(f"if {ended} == {splits - 1}:"):
-        totals = [
-            _all(memory, place + start, room, splits)
-            for place, start in zip(places, starts, strict=True)
-        ]
-        counters.store(code.constant(counters.dtype, 0), block)
-        yield totals
+    code, sizes = kernel.code, [math.prod(each.shape) for each in sums]
+    room = sum(sizes)
+    memory = kernel.scratch(0, sums[0].dtype).shifted(code.named(block * (splits * room)))
+    own = memory.shifted(code.named(code.program(1) * room))
+    places = [
+        code.named(_places(kernel, each.shape) + sum(sizes[:number]))
+        for number, each in enumerate(sums)
+    ]
+    for each, place in zip(sums, places, strict=True):
+        own.store(each, place)
+    with last_program(kernel, block, blocks, splits):
+        yield [_all(memory, place, room, splits) for place in places]
 
 
 def _all(memory: Pointer, place: Value, room: int, splits: int) -> Value:
-    total = memory.load(place, options=FROM_L2)
+    """What all programs found, in their order."""
+    total = load_shared(memory, place)
     for share in range(1, splits):
-        total = total + memory.load(place + share * room, options=FROM_L2)
+        total = total + load_shared(memory, place + share * room)
     return total
 
 
@@ -68,11 +59,4 @@ def _places(kernel: Kernel, shape: Shape) -> Value:
         return code.range(shape[0])
     rows, columns = shape
     down, across = code.range(rows), code.range(columns)
-    return code.named(code.along(down, 0, 2) * columns + code.along(across, 1, 2))
-
-
-def _size(shape: Shape) -> int:
-    size = 1
-    for extent in shape:
-        size *= extent
-    return size
+    return code.along(down, 0, 2) * columns + code.along(across, 1, 2)

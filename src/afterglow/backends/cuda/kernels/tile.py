@@ -14,6 +14,8 @@ PARTIALS = "partials"
 """The workspace of sums over a share of the terms."""
 SUM_BYTES = 4
 """Bytes of a sum, of f32 or i32."""
+LEAST_TERMS = 16
+"""Terms of the smallest block that tensor cores multiply; 32 of bytes."""
 IEEE = "ieee"
 """Products of f32 are rounded as f32 is."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 
 from afterglow.backends.cuda.tl import Code, Pointer, Value
+from afterglow.backends.cuda.tl.types import spell
 from afterglow.support.lazy_dataclass import dataclass
+from afterglow.types.dtype import f32
 
 
 @dataclass(frozen=True)
@@ -63,18 +65,10 @@ def load(
         return pointer.load(place, other=fill)
 
 
-def multiply_add(
-    code: Code, left: Value, right: Value, total: Value, precision: str
-) -> None:
+def multiply_add(code: Code, left: Value, right: Value, total: Value, precision: str) -> None:
     """Add a product of two blocks to their sums."""
-    chosen = f', input_precision="{precision}"' if left.dtype.bits == 32 else ""
+    chosen = f', input_precision="{precision}"' if left.dtype is f32 else ""
+    if total.dtype.is_integer:
+        chosen = f", out_dtype={spell(total.dtype)}"
     text = f"tl.dot({left.text}, {right.text}, {total.text}{chosen})"
     code.perform(f"{total.text} = {text}")
-
-
-def total_of(code: Code, values: Sequence[Value]) -> Value:
-    """The sum of numbers of elements."""
-    total = code.index(0)
-    for value in values:
-        total = total + value
-    return total

@@ -104,6 +104,12 @@ class Code:
             text += ".to(tl.int64)"
         return self.as_index(self.define(text, self.index_type, (count,)))
 
+    def zeros(self, shape: Shape) -> Value:
+        """A block of indices that are all zero."""
+        return self.as_index(
+            self.define(f"tl.zeros({shape}, {spell(self.index_type)})", self.index_type, shape)
+        )
+
     def along(self, value: Value, axis: int, rank: int) -> Value:
         """A block of one axis as a block of `rank` axes, of which the others have extent 1."""
         assert len(value.shape) == 1
@@ -120,7 +126,7 @@ class Code:
         shape = broadcast(self.shape, start.shape) if shape is None else shape
         text = start.text
         if start.constant is not None:
-            text = f"tl.full({shape}, {number_text(start.dtype, start.constant)}, {start.type})"
+            text = literal(start.dtype, start.constant, shape)
         elif start.shape != shape:
             text = f"tl.broadcast_to({text}, {shape})"
         made = self.define(text, start.dtype, shape, hint)
@@ -172,16 +178,22 @@ class Code:
         self._depth -= 1
 
     @contextmanager
-    def loop(self, end: Value | int, start: Value | int = 0, step: int = 1) -> Iterator[Value]:
+    def loop(
+        self, end: Value | int, start: Value | int = 0, step: int = 1, *, unroll: int = 1
+    ) -> Iterator[Value]:
         """Statements that run for start, start + step, … below the end.
 
-        Where the bounds differ between items, all go from the least to the largest.
+        Where the bounds differ between items, all go from the least to the largest. `unroll` is how
+        often the statements are written one after the other.
         """
         if isinstance(start, Value) and start.shape and step != 1:
             raise TypeError("items that begin at different places take steps of 1")
         first, last = self._bound(start, "min"), self._bound(end, "max")
         counter = self.fresh("i")
-        with self.block(f"for {counter} in range({first}, {last}, {step}):"):
+        head = f"range({first}, {last}, {step})"
+        if unroll > 1:
+            head = f"tl.range({first}, {last}, {step}, loop_unroll_factor={unroll})"
+        with self.block(f"for {counter} in {head}:"):
             index = self._counted(counter)
             own = [
                 index.combined(symbol, bound)
@@ -271,9 +283,7 @@ class Code:
 
     def mask_for(self, shape: Shape, *, exactly: bool) -> list[Value]:
         """The conditions around that concern a block of a shape, or all if so it must be."""
-        return [
-            mask for mask in self._masks if exactly or broadcast(mask.shape, shape) == shape
-        ]
+        return [mask for mask in self._masks if exactly or broadcast(mask.shape, shape) == shape]
 
 
 @dataclass(frozen=True)
@@ -300,7 +310,7 @@ class Pointer:
         return replace(self, name=made)
 
     def load(
-        self, place: Value | int = 0, lanes: int = 1, *, other: float = 0, options: str = ""
+        self, place: Value | int = 0, lanes: int = 1, *, other: Value | float = 0, options: str = ""
     ) -> Value:
         """The elements at a block of places; `other` where they are masked.
 
@@ -313,7 +323,8 @@ class Pointer:
         if masks:
             joined = " & ".join(f"({mask.text})" for mask in masks)
             text += f", mask={_spread(joined, masks, where.shape)}"
-            text += f", other={number_text(self.dtype, other)}"
+            rest = other.text if isinstance(other, Value) else number_text(self.dtype, other)
+            text += f", other={rest}"
         text = f"tl.load({text}{options})"
         if self.dtype is boolean:
             return self.code.define(f"{text} != 0", boolean, where.shape)
@@ -345,4 +356,3 @@ def _spread(text: str, masks: Sequence[Value], shape: Shape) -> str:
     """A mask in the shape of the places that it is for."""
     own = broadcast(*(mask.shape for mask in masks))
     return text if own == shape else f"tl.broadcast_to({text}, {shape})"
-

@@ -29,8 +29,14 @@ from afterglow.types.dtype import (
 )
 
 __all__ = [
-    *("HELD", "computed", "is_arithmetic", "is_number"),
-    *("literal", "number_text", "spell", "spell_pointer"),
+    "HELD",
+    "computed",
+    "is_arithmetic",
+    "is_number",
+    "literal",
+    "number_text",
+    "spell",
+    "spell_pointer",
 ]
 
 _NAMES = {
@@ -90,12 +96,16 @@ def number_text(dtype: DType, number: float) -> str:
     return f'float("{rounded}")'
 
 
-def literal(dtype: DType, number: float) -> str:
-    """A scalar of a type."""
-    return f"tl.full((), {number_text(dtype, number)}, {spell(dtype)})"
+def literal(dtype: DType, number: float, shape: tuple[int, ...] = ()) -> str:
+    """A number of a type, in all elements of a block."""
+    text = number_text(dtype, number)
+    if dtype is bf16:  # not all versions of the language have constants of it
+        return f"tl.full({shape}, {text}, tl.float32).to(tl.bfloat16)"
+    return f"tl.full({shape}, {text}, {spell(dtype)})"
 
 
 def _whole(dtype: DType, number: float) -> int:
     if number != int(number):
         raise TypeError(f"{number} is no {dtype}")
-    return int(number)
+    whole = int(number)
+    return whole if dtype.is_signed else whole % (1 << dtype.bits)

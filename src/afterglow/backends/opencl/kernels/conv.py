@@ -47,7 +47,7 @@ def write_conv(job: Job, limits: Limits) -> KernelSource:
     return _write_tiled(job, limits)
 
 
-def _sliding(kernel: Kernel) -> Sliding:
+def _sliding(kernel: Kernel) -> Sliding[Value]:
     step = kernel.step
     assert isinstance(step.op, Conv)
     return Sliding(kernel, step, step.op.windows(step.operand(1).type.shape))
@@ -87,7 +87,7 @@ def _write_tiled(job: Job, limits: Limits) -> KernelSource:
 class _Weights:
     """Weights in panels, group by group, and what the loops of a product want besides."""
 
-    def __init__(self, kernel: Kernel, sliding: Sliding, work: Work) -> None:
+    def __init__(self, kernel: Kernel, sliding: Sliding[Value], work: Work) -> None:
         self.kernel = kernel
         self.sliding = sliding
         self.work = work

@@ -36,7 +36,7 @@ def write_depthwise(job: Job, limits: Limits) -> KernelSource:
 class _Line:
     """The results along the last spatial axis, for vectors of channels."""
 
-    def __init__(self, kernel: Kernel, sliding: Sliding) -> None:
+    def __init__(self, kernel: Kernel, sliding: Sliding[Value]) -> None:
         self.kernel = kernel
         self.sliding = sliding
         self.shape = sliding.step.outs[0].type.shape

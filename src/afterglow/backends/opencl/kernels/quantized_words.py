@@ -14,7 +14,7 @@ import numpy as np
 
 from afterglow.backends.items.around import read, write_result
 from afterglow.backends.items.chain import places_of
-from afterglow.backends.items.language import offset
+from afterglow.backends.items.language import Pointer, offset
 from afterglow.backends.items.quantized_parts import (
     known_zero_of_x,
     packed_weight,
@@ -24,7 +24,7 @@ from afterglow.backends.items.quantized_parts import (
     zero_of_weight,
 )
 from afterglow.backends.launched.parameters import elements_of
-from afterglow.backends.opencl.clc import Pointer, Value
+from afterglow.backends.opencl.clc import Value
 from afterglow.backends.opencl.clc.types import spell
 from afterglow.backends.opencl.kernels.group_product import LEAST_ROWS, Group, group_tile
 from afterglow.backends.opencl.kernels.kernel import Kernel, KernelSource
@@ -147,7 +147,7 @@ class _Operands:
         row = (self.group * work.all_panels + panel) * work.extents.terms + term
         return self._weights().load(row * work.tile.columns + column)
 
-    def _weights(self) -> Pointer:
+    def _weights(self) -> Pointer[Value]:
         width = self.work.tile.columns
         return packed_weight(
             self.kernel,
@@ -166,7 +166,7 @@ class _Operands:
         of_bytes = np.ascontiguousarray(four.transpose(0, 1, 3, 2), i8.numpy)
         return of_bytes.view(u32.numpy)[..., 0]
 
-    def _offsets(self) -> Pointer:
+    def _offsets(self) -> Pointer[Value]:
         """What the zero point of x adds to each column; if it is not known: were it 1."""
         factor = 1 if self.zero is None else self.zero
         count = BYTES * self.work.extents.terms

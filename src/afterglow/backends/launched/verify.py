@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import numpy as np
 
 from afterglow.backends.interpreter import Machine, Run
 from afterglow.backends.interpreter.compare import compare_step
 from afterglow.backends.launched.memories import ARENA
-from afterglow.backends.opencl.executable import OpenClExecutable
-from afterglow.backends.opencl.memory import as_bytes
-from afterglow.backends.opencl.workspace import Workspace
 from afterglow.instr import Program
 from afterglow.runtime.buffers import HostBuffer, HostExecutable
-from afterglow.runtime.device import DeviceBuffer
+from afterglow.runtime.device import DeviceBuffer, Footprint
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import string
+
+
+class StepwiseWorkspace(Protocol):
+    """What a run is made with, one part after the other."""
+
+    @property
+    def parts(self) -> Sequence[Mapping[str, Any]]:
+        """What the parts do."""
+
+    def run(
+        self,
+        inputs: Sequence[Array],
+        states: Mapping[str, DeviceBuffer],
+        after_part: Callable[[int], None] | None = None,
+    ) -> list[Array]:
+        """Run, and call `after_part` with the number of each part when it is done."""
+
+    def fetch(self, name: str, data: Array) -> None:
+        """Copy the bytes of a memory to the host, if it is on the device."""
+
+
+class StepwiseExecutable(Protocol):
+    """An executable that lends what a run is made with."""
+
+    @property
+    def footprint(self) -> Footprint:
+        """What it needs besides the arena."""
+
+    def workspace(self) -> AbstractContextManager[StepwiseWorkspace]:
+        """What one run is made with."""
 
 
 class VerifyingExecutable(HostExecutable):
@@ -25,7 +54,9 @@ class VerifyingExecutable(HostExecutable):
     The interpreter does the same on a copy of the memory before.
     """
 
-    def __init__(self, executable: OpenClExecutable, program: Program, *, unchecked: bool) -> None:
+    def __init__(
+        self, executable: StepwiseExecutable, program: Program, *, unchecked: bool
+    ) -> None:
         self.executable = executable
         self.footprint = executable.footprint
         self.machine = Machine(program, unchecked=unchecked)
@@ -47,7 +78,7 @@ class _Check:
     def __init__(
         self,
         machine: Machine,
-        workspace: Workspace,
+        workspace: StepwiseWorkspace,
         inputs: Sequence[Array],
         states: Mapping[str, DeviceBuffer],
     ) -> None:
@@ -88,5 +119,5 @@ class _Check:
     def _fetched(self, name: str, type: TensorType) -> Array:
         array = np.empty(type.shape, type.dtype.numpy)
         if type.dtype is not string:
-            self.workspace.fetch(name, as_bytes(array))
+            self.workspace.fetch(name, array.reshape(-1).view(np.uint8))
         return array

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
+from typing import Protocol
 
 from afterglow.backends.capabilities import ProgramProfile, StepSeconds
 from afterglow.backends.job import Job
-from afterglow.backends.opencl.executable import OpenClExecutable
-from afterglow.backends.opencl.memory import OpenClBuffer
 from afterglow.instr import Instr, OpInstr, Program, Stack
+from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
-from afterglow.types import Array
+from afterglow.runtime.device import DeviceBuffer, Executable, TimesSteps
+from afterglow.types import Array, TensorType
+
+
+class Profiled(Executable, TimesSteps, Protocol):
+    """An executable whose artifact lists its parts, of which each can be timed."""
+
+    @property
+    def artifact(self) -> Artifact:
+        """What was loaded."""
 
 
 def profile(
-    executable: OpenClExecutable,
+    executable: Profiled,
     program: Program,
     inputs: Sequence[Array],
     states: Mapping[str, HostBuffer],
     repeat: int,
+    buffer: Callable[[TensorType, Array], DeviceBuffer],
 ) -> ProgramProfile:
-    """Run a program some times, each kernel timed, in turns with runs as a whole."""
-    held = {name: OpenClBuffer(state.type, state.array) for name, state in states.items()}
+    """Run a program some times, each kernel timed, in turns with runs as a whole.
+
+    `buffer` makes a tensor for states.
+    """
+    held = {name: buffer(state.type, state.array) for name, state in states.items()}
     runs, wholes = [], []
     for _ in range(repeat):
         started = perf_counter()

@@ -1,0 +1,257 @@
+"""Products of a few rows: as fast as the right matrix can be read, without tensor cores.
+
+A thread multiplies vectors of terms of some columns, and adds up at the end: what it reads goes to
+registers at once, many vectors on their way.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+
+from afterglow.backends.broadcast import merge_alike, strides_within
+from afterglow.backends.cuda.kernels.kernel import Kernel
+from afterglow.backends.cuda.kernels.matrices import Layout, columns_of
+from afterglow.backends.cuda.kernels.shares import last_of
+from afterglow.backends.cuda.kernels.tile import PARTIALS, SUM_BYTES
+from afterglow.backends.cuda.kernels.tile_blocks import Numbers, load, numbers
+from afterglow.backends.cuda.kernels.tile_cost import BEGIN, END, LAUNCH, LOAD, MEMORY
+from afterglow.backends.cuda.kernels.tile_cost import REGISTERS, SHARE, SHARING, WARP, WARPS
+from afterglow.backends.cuda.kernels.tile_plans import moved_bytes, power_of_two
+from afterglow.backends.cuda.kernels.tile_results import write_block
+from afterglow.backends.cuda.target import CudaTarget
+from afterglow.backends.cuda.tl import Pointer, Value
+from afterglow.backends.cuda.tl.code import offset
+from afterglow.backends.items.chain import places_of
+from afterglow.backends.job import Job
+from afterglow.backends.pointwise.vocabulary import fma
+from afterglow.instr import Buffer, KernelPlan
+from afterglow.support.lazy_dataclass import dataclass
+from afterglow.types.dtype import f32
+
+ROWS = "rows"
+"""The algorithm: vectors of terms, a row after the other."""
+MOST_ROWS = 4
+MOST_ROWS_OF_SINGLES = 8
+"""Rows up to which it is tried: f32 have no faster way."""
+COLUMNS = (2, 4, 8, 16)
+TERMS = (256, 512, 1024)
+"""Columns and terms of a block."""
+SPLITS = (1, 2, 3, 4, 6, 8)
+BLOCK_WARPS = (4, 8)
+MOST_SUMS = 64
+"""Sums of a thread."""
+VECTOR = 16
+"""Bytes that a thread reads at once."""
+UNROLLED = 8
+"""Iterations that are written out one after the other."""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The columns of a program, the terms that it takes at a time, and who shares them."""
+
+    columns: int
+    terms: int
+    warps: int
+    splits: int
+
+    @staticmethod
+    def of(plan: KernelPlan) -> Strip:
+        """What a plan says."""
+        shape, warps = plan.settings["tile"], plan.settings["warps"]
+        splits = plan.settings.get("split", 1)
+        assert isinstance(shape, tuple)
+        assert isinstance(warps, int)
+        assert isinstance(splits, int)
+        return Strip(*shape, warps, splits)
+
+    def sums(self, rows: int) -> int:
+        """Sums of a thread."""
+        return rows * self.columns * self.terms // (self.warps * WARP)
+
+    def programs(self, layout: Layout) -> int:
+        """How many programs there are, of those that share terms one."""
+        return -(-layout.extents.columns // self.columns) * layout.extents.count
+
+    def steps(self, layout: Layout) -> int:
+        """Iterations of a program."""
+        return -(-layout.extents.terms // (self.terms * self.splits))
+
+
+def plans_of_rows(layout: Layout, job: Job, target: CudaTarget) -> list[KernelPlan]:
+    """Strips of several shapes; none if there are many rows."""
+    rows, size = layout.extents.rows, layout.lhs.type.dtype.itemsize
+    if rows > (MOST_ROWS_OF_SINGLES if size == 4 else MOST_ROWS):
+        return []
+    terms = {min(n, power_of_two(layout.extents.terms)) for n in TERMS}
+    shapes = itertools.product(COLUMNS, sorted(terms), BLOCK_WARPS, SPLITS)
+    strips = [strip for strip in itertools.starmap(Strip, shapes) if _suits(strip, layout)]
+    return [_plan(strip, layout, job, target) for strip in strips]
+
+
+def _suits(strip: Strip, layout: Layout) -> bool:
+    """Whether threads have enough to do, and not too many sums; whether shares are whole."""
+    steps = -(-layout.extents.terms // strip.terms)
+    vector = VECTOR // layout.rhs.type.dtype.itemsize
+    return (
+        steps % strip.splits == 0
+        and (strip.sums(1) >= vector or strip.terms < TERMS[0])
+        and strip.sums(layout.extents.rows) <= MOST_SUMS
+    )
+
+
+def _plan(strip: Strip, layout: Layout, job: Job, target: CudaTarget) -> KernelPlan:
+    settings: dict[str, int | tuple[int, ...]] = {
+        "tile": (strip.columns, strip.terms),
+        "warps": strip.warps,
+    }
+    workspace = {}
+    if strip.splits > 1:
+        settings["split"] = strip.splits
+        room = layout.extents.rows * strip.columns * strip.splits * SUM_BYTES
+        workspace[PARTIALS] = strip.programs(layout) * room
+    packed = (1,) if layout.packs(strip.terms) else ()
+    cost = target.cost_of(_seconds(strip, layout, job, target))
+    return KernelPlan(ROWS, settings, cost, workspace, packed=packed)
+
+
+def _seconds(strip: Strip, layout: Layout, job: Job, target: CudaTarget) -> float:
+    """The time of a kernel: of the memory, or of one read after the other."""
+    programs, steps = strip.programs(layout) * strip.splits, strip.steps(layout)
+    unrolled = _unrolled(steps)
+    registers = 40 + strip.sums(layout.extents.rows) + 4 * unrolled
+    together = max(1, min(WARPS // strip.warps, REGISTERS // (registers * WARP * strip.warps)))
+    waves = -(-programs // (target.units * together))
+    sharing = SHARING + SHARE * strip.splits if strip.splits > 1 else 0.0
+    wanted = layout.extents.terms / (steps * strip.splits * strip.terms)
+    memory = moved_bytes(job) / (target.bandwidth * MEMORY) / wanted
+    chain = BEGIN + END + sharing + LOAD * (steps // unrolled - 1)
+    return LAUNCH + max(waves * chain, memory + BEGIN + END + sharing)
+
+
+def _unrolled(steps: int) -> int:
+    """How many iterations are written out."""
+    return max(n for n in range(1, UNROLLED + 1) if steps % n == 0)
+
+
+def write_rows(kernel: Kernel, plan: KernelPlan) -> None:
+    """A program for some columns, or several that share their terms."""
+    _Rows(kernel, Strip.of(plan)).write()
+
+
+class _Rows:
+    """What a program does."""
+
+    def __init__(self, kernel: Kernel, strip: Strip) -> None:
+        self.kernel, self.code, self.strip = kernel, kernel.code, strip
+        self.layout = Layout(kernel.step)
+        self.extents = self.layout.extents
+        self.steps = strip.steps(self.layout)
+        self.is_packed = self.layout.packs(strip.terms)
+        self.pitch = self.steps * strip.splits * strip.terms if self.is_packed else 0
+        programs = strip.programs(self.layout)
+        kernel.grid, kernel.warps = (programs, strip.splits, 1), strip.warps
+
+    def write(self) -> None:
+        """The sums of all rows, then the steps behind."""
+        code, kernel, strip = self.code, self.kernel, self.strip
+        program, columns, fixed = self._begin()
+        shape = (strip.columns, strip.terms)
+        sums = [
+            code.variable(code.constant(f32, 0), "total", shape) for _ in range(self.extents.rows)
+        ]
+        self._add(sums)
+        kernel.release_dependents()
+        totals = [code.define(f"tl.sum({s.text}, 1)", f32, (strip.columns,)) for s in sums]
+        with ExitStack() as stack:
+            if strip.splits > 1:
+                programs = strip.programs(self.layout)
+                totals = stack.enter_context(
+                    last_of(kernel, totals, program, programs, strip.splits)
+                )
+            if not columns.exact:
+                stack.enter_context(code.when(columns.own < columns.extent))
+            for number, total in enumerate(totals):
+                write_block(kernel, total, fixed, code.index(number), columns.own)
+
+    def _begin(self) -> tuple[Value, Numbers, Sequence[Value]]:
+        """Which columns of which matrix."""
+        code, layout, strip = self.code, self.layout, self.strip
+        across = -(-self.extents.columns // strip.columns)
+        program = block = code.program()
+        fixed: Sequence[Value] = []
+        if not layout.is_merged:
+            number = code.named(program.combined("/", across))
+            block = code.named(program.combined("%", across))
+            fixed = places_of(self.kernel, number, layout.shape[:-2])
+        columns = numbers(code, block, strip.columns, self.extents.columns)
+        along = self.pitch if self.is_packed else layout.right[1]
+        column, self.column_masks = columns.read(contiguous=along == 1, axis=0)
+        self.right_base = code.named(column * along + self._matrix(layout.rhs, fixed))
+        self.left_bases = [self._row(number, fixed) for number in range(self.extents.rows)]
+        return program, columns, fixed
+
+    def _matrix(self, operand: Buffer, fixed: Sequence[Value]) -> Value:
+        """Where the matrix of a program begins."""
+        if not fixed:
+            return self.code.index(0)
+        return offset(self.code, fixed, strides_within(operand, self.layout.shape)[:-2])
+
+    def _row(self, number: int, fixed: Sequence[Value]) -> Value:
+        """Where a row of the left matrix begins."""
+        layout, code = self.layout, self.code
+        if fixed:
+            return code.named(self._matrix(layout.lhs, fixed) + number * layout.left[0])
+        pitch = (*strides_within(layout.lhs, layout.shape)[:-2], layout.left[0])
+        extents, (steps,) = merge_alike(layout.shape[:-1], [pitch])
+        place, rest = 0, number
+        for extent, step in zip(reversed(extents), reversed(steps), strict=True):
+            place, rest = place + rest % extent * step, rest // extent
+        return code.index(place)
+
+    def _add(self, sums: Sequence[Value]) -> None:
+        """Add all products, some iterations at once."""
+        code, strip, unrolled = self.code, self.strip, _unrolled(self.steps)
+        terms = code.along(code.range(strip.terms), 1, 2)
+        # a term for each column, though all have the same: threads then have those they need
+        everywhere = code.zeros((strip.columns, 1))
+        first = code.index(0)
+        if strip.splits > 1:
+            first = code.named(code.program(1) * (self.steps * strip.terms))
+        with ExitStack() as stack:
+            if self.steps > unrolled:
+                outer = stack.enter_context(code.loop(self.steps // unrolled))
+                first = code.named(first + outer * (unrolled * strip.terms))
+            places = [code.named(first + n * strip.terms + terms) for n in range(unrolled)]
+            weights = [self._weights(place) for place in places]
+            for place, weight in zip(places, weights, strict=True):
+                self._add_products(sums, code.named(place + everywhere), weight)
+
+    def _weights(self, place: Value) -> Value:
+        """A block of the right matrix."""
+        masks = list(self.column_masks)
+        if self.is_packed:
+            return load(self._packed().numbers, self.right_base + place, masks)
+        masks += self._inside(place)
+        at = self.right_base + place * self.layout.right[0]
+        return load(self.kernel.numbers(self.layout.rhs), at, masks)
+
+    def _add_products(self, sums: Sequence[Value], place: Value, weight: Value) -> None:
+        x, masks = self.kernel.numbers(self.layout.lhs), self._inside(place)
+        for total, base in zip(sums, self.left_bases, strict=True):
+            value = load(x, base + place * self.layout.left[1], masks)
+            self.code.assign(total, fma(value, weight, total))
+
+    def _inside(self, place: Value) -> list[Value]:
+        """The condition that there are such terms."""
+        whole = self.steps * self.strip.splits * self.strip.terms
+        return [] if whole == self.extents.terms else [place < self.extents.terms]
+
+    def _packed(self) -> Pointer:
+        """The right matrix by columns, with zeros behind each."""
+        flip = self.layout.flips[1]
+        order = f"columns of {self.pitch}{', transposed' if flip else ''}"
+        return self.kernel.packed(self.layout.rhs, order, partial(columns_of, flip, self.pitch))

@@ -1,0 +1,152 @@
+"""How long a product takes in tiles, about: seconds, from measurements on an H200.
+
+A program goes through a chain: it begins, its first operands arrive, then each iteration takes
+the time of a load divided by the loads on their way, then the epilogue. Programs that a
+multiprocessor holds at once go through their chains side by side, until its arithmetic, its way to
+the cache or the memory is busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from afterglow.backends.cuda.kernels.tile import IEEE, PARTIALS, SUM_BYTES, Extents, Tile
+from afterglow.backends.cuda.target import CudaTarget
+from afterglow.support.lazy_dataclass import dataclass
+
+LAUNCH = 1.0e-6
+"""A kernel in a graph that does nothing."""
+BEGIN, END = 0.9e-6, 0.4e-6
+"""Until the first operands are there; after the last product, until results are written."""
+READ_MORE = 0.3e-6
+"""Longer, where the epilogue reads as many elements as it writes."""
+LOAD = 0.8e-6
+"""From asking for a block until it was multiplied."""
+SHARING, SHARE = 1.5e-6, 0.15e-6
+"""What programs that share terms take longer, and for each of them."""
+CACHE_RATE = 60e9
+"""Bytes a second that one multiprocessor gets from the cache while all ask for some."""
+ALONE_RATE = 110e9
+"""The same, if others ask for none."""
+WIDE, NARROW = 0.6, 0.4
+"""The part of the peak of tensor cores that loops reach, by whole groups of warps or single ones."""
+PLAIN = 0.5
+"""The part of the peak that loops reach without tensor cores."""
+MEMORY = 0.85
+"""The part of the bandwidth of the memory that is reached."""
+SLOWEST = 6.0
+"""How many times longer reading takes an element at a time, than by whole vectors."""
+VECTOR = 16
+"""Bytes that a thread reads at once at best."""
+WARP, WARPS, REGISTERS = 32, 64, 65536
+"""Threads of a warp; warps and registers of a multiprocessor."""
+OTHER_REGISTERS = 64
+"""Registers of a thread besides sums."""
+MOST_REGISTERS = 255
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a product is, as far as its time depends on that."""
+
+    extents: Extents
+    unit: int
+    """Terms that are in one piece: all, or the channels at one place."""
+    steps: Callable[[int], int]
+    """Iterations, in blocks of so many terms."""
+    bytes: tuple[int, int]
+    """Of an element of the left operand, and of the right one, where they are multiplied."""
+    moved: int
+    """Bytes of all that is read and written."""
+    reads_more: bool = False
+    """Whether the epilogue reads as many elements as it writes."""
+    vector: int = VECTOR
+    """Bytes of the left operand that are read at once."""
+    line: int = 0
+    """Terms of each block, if they cannot be chosen."""
+    least_terms: int = 16
+    """Terms of the smallest block."""
+    packs: Callable[[int], int] = lambda terms: 0
+    """Bytes that the right operand takes if it is read from a copy; 0 if it is not."""
+    right: int = 0
+    """Bytes of the right operand."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it multiplies f32."""
+        return self.bytes[0] == 4
+
+
+def block_bytes(tile: Tile, work: Work) -> int:
+    """The operands of an iteration."""
+    left, right = work.bytes
+    return tile.terms * (tile.rows * left + tile.columns * right)
+
+
+def shared_bytes(tile: Tile, work: Work) -> int:
+    """Shared memory of a program, about: operands on their way, or sums that change threads."""
+    return max(tile.stages * block_bytes(tile, work), tile.rows * tile.columns * 4)
+
+
+def registers(tile: Tile) -> int:
+    """Registers of a thread, about."""
+    return tile.rows * tile.columns // (tile.warps * WARP) + OTHER_REGISTERS
+
+
+def fits(tile: Tile, work: Work, target: CudaTarget) -> bool:
+    """Whether a program has the memory that it needs."""
+    return shared_bytes(tile, work) <= target.shared_bytes and registers(tile) <= MOST_REGISTERS
+
+
+def seconds(tile: Tile, work: Work, target: CudaTarget) -> float:
+    """The time of a kernel."""
+    programs = tile.blocks(work.extents) * tile.splits
+    steps = -(-work.steps(tile.terms) // tile.splits)
+    end = END + (READ_MORE if work.reads_more else 0) + _sharing(tile)
+    waiting = LOAD / max(1, tile.stages - 1)
+    least = block_bytes(tile, work) / ALONE_RATE
+    chain = BEGIN + max(0, steps - 1) * max(waiting, least) + end
+    waves = -(-programs // (target.units * _together(tile, work, target)))
+    each = -(-programs // target.units)
+    busy = each * steps * _iteration(tile, work, target)
+    memory = (work.moved + _partial_bytes(tile, work)) / (target.bandwidth * MEMORY)
+    return LAUNCH + max(waves * chain, max(busy, memory) + BEGIN + end)
+
+
+def _sharing(tile: Tile) -> float:
+    """The time of writing shares, and of the last program, which reads all of them."""
+    if tile.splits == 1:
+        return 0.0
+    size = tile.rows * tile.columns * SUM_BYTES
+    written, read = size / CACHE_RATE, size / ALONE_RATE
+    return SHARING + written + tile.splits * (SHARE + read)
+
+
+def _partial_bytes(tile: Tile, work: Work) -> int:
+    return 2 * tile.plan(work.extents, 0).workspace.get(PARTIALS, 0)
+
+
+def _iteration(tile: Tile, work: Work, target: CudaTarget) -> float:
+    """The time of an iteration on a multiprocessor that has enough to do."""
+    flops = 2.0 * tile.rows * tile.columns * tile.terms
+    arithmetic = flops * target.units / _rate(tile, work, target)
+    left = tile.rows * tile.terms * work.bytes[0]
+    slow = min(SLOWEST, VECTOR / work.vector) - 1
+    return max(arithmetic, (block_bytes(tile, work) + slow * left) / CACHE_RATE)
+
+
+def _rate(tile: Tile, work: Work, target: CudaTarget) -> float:
+    """Operations a second of all multiprocessors."""
+    if work.is_single and tile.precision == IEEE:
+        return PLAIN * target.flops
+    by_groups = tile.rows >= 64 and tile.warps % 4 == 0
+    reached = target.tensor_flops * (WIDE if by_groups else NARROW)
+    scale = 2.0 / work.bytes[0]
+    return reached * scale / (3 if work.is_single and tile.precision == "tf32x3" else 1)
+
+
+def _together(tile: Tile, work: Work, target: CudaTarget) -> int:
+    """Programs that a multiprocessor holds at once."""
+    by_shared = target.shared_bytes // max(shared_bytes(tile, work), 1)
+    by_registers = REGISTERS // (registers(tile) * WARP * tile.warps)
+    return max(1, min(by_shared, by_registers, WARPS // tile.warps))

@@ -1,0 +1,131 @@
+"""Which tiles a product may be computed in, the best by its estimate first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from afterglow.backends.broadcast import chain_strides
+from afterglow.backends.cuda.kernels.tile import IEEE, Tile
+from afterglow.backends.cuda.kernels.tile_cost import Work, fits, seconds
+from afterglow.backends.cuda.target import CudaTarget
+from afterglow.backends.job import Job
+from afterglow.instr import KernelPlan
+
+MOST = 20
+"""Plans of a kernel."""
+LEAST = 16
+"""Rows or columns of a tile at least."""
+SPLITS = (1, 2, 3, 4, 6, 8, 16)
+"""Programs that share the terms of a block."""
+MOST_PROGRAMS = 4
+"""Programs a multiprocessor up to which more of them share terms."""
+NARROW = (
+    (128, 256, 64, 8, 3),
+    (256, 128, 64, 8, 3),
+    (128, 128, 64, 8, 3),
+    (128, 128, 64, 4, 4),
+    (128, 64, 64, 4, 4),
+    (64, 256, 64, 4, 3),
+    (64, 128, 64, 4, 4),
+    (64, 64, 64, 4, 4),
+    (64, 64, 64, 4, 5),
+    (64, 64, 128, 4, 3),
+    (128, 32, 64, 4, 4),
+    (64, 32, 128, 4, 4),
+    (32, 64, 64, 4, 5),
+    (32, 32, 128, 4, 4),
+    (16, 64, 128, 4, 4),
+    (16, 32, 128, 2, 5),
+    (16, 32, 256, 4, 3),
+)
+"""Tiles of floats of 16 bits: rows, columns, terms, warps, stages."""
+SINGLE = (
+    (128, 128, 16, 8, 3),
+    (128, 64, 16, 8, 3),
+    (64, 128, 16, 8, 3),
+    (64, 64, 16, 4, 3),
+    (64, 64, 32, 8, 3),
+    (64, 32, 32, 4, 4),
+    (32, 64, 32, 4, 4),
+    (32, 32, 32, 4, 4),
+    (16, 64, 32, 4, 4),
+    (16, 32, 32, 4, 4),
+    (16, 32, 64, 4, 3),
+)
+"""Tiles of f32, whose sums are made without tensor cores."""
+
+
+def plans_of(work: Work, target: CudaTarget, precision: str = IEEE) -> list[KernelPlan]:
+    """The plans of a product."""
+    tiles = dict.fromkeys(_tiles(work, target, precision))
+    estimates = sorted((seconds(tile, work, target), place) for place, tile in enumerate(tiles))
+    every = [*tiles]
+    return [_plan(every[place], work, target.cost_of(time)) for time, place in estimates[:MOST]]
+
+
+def _plan(tile: Tile, work: Work, cost: float) -> KernelPlan:
+    copied = work.packs(tile.terms)
+    plan = tile.plan(work.extents, cost)
+    if not copied:
+        return plan
+    return replace(plan, packed=(1,), weight_growth=max(0, copied - work.right))
+
+
+def _tiles(work: Work, target: CudaTarget, precision: str) -> Iterator[Tile]:
+    plain = work.is_single and precision == IEEE
+    for rows, columns, terms, warps, stages in SINGLE if plain else NARROW:
+        scaled = terms if plain else terms * 2 // work.bytes[0]
+        tile = Tile(
+            min(rows, max(LEAST, power_of_two(work.extents.rows))),
+            min(columns, max(LEAST, power_of_two(work.extents.columns))),
+            scaled,
+            warps,
+            stages,
+            1,
+            precision,
+        )
+        for own in _terms(work, scaled):
+            for splits in _splits(replace(tile, terms=own), work, target):
+                found = replace(tile, terms=own, splits=splits)
+                if fits(found, work, target):
+                    yield found
+
+
+def _terms(work: Work, wanted: int) -> list[int]:
+    """Terms of a block: as many as wanted, or so few that none are in vain."""
+    if work.line:
+        return [work.line]
+    most = min(wanted, max(work.least_terms, power_of_two(work.unit)))
+    exact = math.gcd(work.unit, most)
+    return [most] if exact in (most, 1) or exact < 2 * work.least_terms else [most, exact]
+
+
+def _splits(tile: Tile, work: Work, target: CudaTarget) -> list[int]:
+    """How many programs may share the terms of a block."""
+    blocks, steps = tile.blocks(work.extents), work.steps(tile.terms)
+    room = MOST_PROGRAMS * target.units
+    return [n for n in SPLITS if n == 1 or (2 * n <= steps and blocks * n <= room)]
+
+
+def power_of_two(number: int) -> int:
+    """The least power of two that is not below a number."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def moved_bytes(job: Job) -> int:
+    """What a kernel reads and writes."""
+    return sum(buffer.type.nbytes for buffer in job.buffers)
+
+
+def reads_more(job: Job) -> bool:
+    """Whether the steps after the anchor read an element for each result."""
+    assert job.anchor is not None
+    shape = job.anchor.outs[0].type.shape
+    strides = chain_strides(job.after, shape)
+    made = {out for step in job.steps for out in step.outs}
+    return any(
+        buffer not in made and all(s != 0 for s, n in zip(own, shape, strict=True) if n > 1)
+        for buffer, own in strides.items()
+    )
