@@ -55,6 +55,7 @@ ROOMS = {
         {"kernels"},
         {"compile"},
         {"emulator"},
+        {"bundle"},
     ],
 }
 """Sub-layers of large packages; the files of a package itself lie above all of them."""
@@ -62,6 +63,7 @@ DOORS = {
     "afterglow.__main__": "the command line, for installations that have it",
     "afterglow.driver.api": "the compiler, for what was not compiled before",
     "afterglow.backends.cpu.backend": "what writes bundles, for models that are exported",
+    "afterglow.backends.cuda.device": "the emulator, for programs that are compiled for it",
     "afterglow.backends.cuda.factory": "its kernels, for compilations that ask for CUDA",
     "afterglow.backends.opencl.factory": "its kernels, for compilations that ask for OpenCL",
     "afterglow.driver.devices": "the interpreter, for models of which the host runs something",

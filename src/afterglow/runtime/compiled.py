@@ -157,13 +157,13 @@ class CompiledFunction:
 
     def run_on_device(self, inputs: Sequence[Any]) -> list[Any] | None:
         """Outputs in the memory of the device where inputs lie; None if it cannot run there."""
-        executable = self._on_device
+        executable = self.on_device
         if executable is None or not executable.takes(inputs):
             return None
         return self._run(inputs, executable.run_on_device)
 
     @cached_property
-    def _on_device(self) -> RunsOnDeviceArrays | None:
+    def on_device(self) -> RunsOnDeviceArrays | None:
         """What runs on arrays in the memory of its device; None if the executable cannot."""
         executable = self.executable
         return executable if isinstance(executable, RunsOnDeviceArrays) else None

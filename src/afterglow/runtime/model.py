@@ -308,11 +308,17 @@ class CompiledModel:
 
     def _run_all(self, feed: Mapping[str, Any]) -> list[Any]:
         """All outputs, as the kind of arrays that was given."""
-        if any(map(is_on_gpu, feed.values())):
+        if any(map(is_on_gpu, feed.values())) and self._runs_on_device:
             found = self._run_on_device(feed)
             if found is not None:
                 return found
         return _as_given(feed, self.run(None, feed))
+
+    @property
+    def _runs_on_device(self) -> bool:
+        """Whether a version takes arrays in the memory of a device where they lie."""
+        versions = (version for version in self.versions() if isinstance(version, Version))
+        return any(version.compiled.on_device is not None for version in versions)
 
     def _run_on_device(self, feed: Mapping[str, Any]) -> list[Any] | None:
         """All outputs, on the GPU where inputs lie; None if the version does not run there."""

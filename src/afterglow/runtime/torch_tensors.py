@@ -6,6 +6,7 @@ Whoever has a tensor has imported PyTorch already.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -46,13 +47,18 @@ def is_plain(tensor: Any) -> bool:
 
 def dtype_of(tensor: Any) -> DType:
     """The element type of a tensor."""
-    found = _NAMES.get(str(tensor.dtype).removeprefix("torch."))
+    found = _dtype_like(tensor.dtype)
     if found is None:
         raise UsageError(
             f"a tensor of {tensor.dtype} was given, which no input holds",
             help="convert it: tensor.to(torch.float32)",
         )
     return found
+
+
+@cache
+def _dtype_like(dtype: Any) -> DType | None:
+    return _NAMES.get(str(dtype).removeprefix("torch."))
 
 
 def _array_of(plain: Any) -> Array:

@@ -36,7 +36,9 @@ class Given:
 
     def __init__(self, context, array, stream=STREAM, offset=0, **changed):
         self.array = array
-        self.address = context.hold(np.concatenate([np.zeros(offset, np.uint8), array.reshape(-1).view("u1")]))
+        self.address = context.hold(
+            np.concatenate([np.zeros(offset, np.uint8), array.reshape(-1).view("u1")])
+        )
         self.__cuda_array_interface__ = {
             "version": 3,
             "shape": array.shape,

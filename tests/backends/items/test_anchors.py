@@ -46,13 +46,16 @@ def test_the_first_kernel_that_accepts_a_step_is_taken_and_a_shared_one_last():
     assert table.find(_step(Exp(), 5), 4).write(None, 4, None) == "second"
     last = table.find(_step(Exp(), 10), 4)
     assert last.write(None, 4) == "all"
-    assert last.fuses == ("x",) and not last.epilogue and last.plans is None
+    assert last.fuses == ("x",)
+    assert not last.epilogue
+    assert last.plans is None
 
 
 def test_tables_know_the_ops_that_they_have_kernels_of():
     table = _table()
     table.declare(Log, accepts=lambda step, target: False)(lambda job, target: "never")
-    assert Exp in table and Log in table
+    assert Exp in table
+    assert Log in table
     assert Add not in table
     assert table.find(_step(Log()), 4) is None
     assert table.find(_step(Add()), 4) is None

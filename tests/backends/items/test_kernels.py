@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from afterglow.backends.items.families import SHARED
+from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.activation import Gelu
 from afterglow.ops.convolution import Conv, ConvTranspose
-from afterglow.ops.elementwise import Add, Where
+from afterglow.ops.elementwise import Add, Not, Where
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import Gather, GatherElements, Iota, ScatterND, ScatterReduction
 from afterglow.ops.linear import MatMul
@@ -116,3 +117,11 @@ def test_an_index_out_of_range_raises_an_alarm():
     assert alarm.tolist() == [1, 7]
     data = work.memory[work.step.ins[0]]
     np.testing.assert_array_equal(work.memory[work.results[0]], data[[0, 2, 1]])
+
+
+def test_the_compiler_takes_kernels_of_more_elements_than_32_bits_count():
+    x, y = (Buffer(name, u8(3, 2**31), Region.INPUT) for name in "xy")
+    for step in (OpInstr(Not(), (y,), (x,)), OpInstr(CumSum(0), (y,), (x,))):
+        source = kernel_of(step)
+        assert "tl.int64" in source.text
+        assert compiled(source)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.backends.cuda.session import DeviceMemory, Session
+from afterglow.backends.cuda.session import DeviceMemory
 from afterglow.backends.cuda.turn import Turn
 from afterglow.runtime.device_arrays import CUDA_KINDS, DEFAULT_STREAM
 from afterglow.runtime.dlpack_export import capsule_of
@@ -26,13 +26,24 @@ class CudaArray:
     of a later run on the same stream once nobody has it.
     """
 
-    __slots__ = ("__weakref__", "_is_shared", "_memory", "_turn", "address", "stream", "type")
+    __slots__ = (
+        "__weakref__",
+        "_is_shared",
+        "_memory",
+        "_turn",
+        "address",
+        "session",
+        "stream",
+        "type",
+    )
 
     def __init__(self, type: TensorType, memory: DeviceMemory, stream: int, turn: Turn) -> None:
         self.type = type
         self.address = memory.address
         self.stream = stream
         """The stream of the run that writes it."""
+        self.session = memory.session
+        """Where it lies."""
         self._memory = memory
         self._turn = turn
         self._is_shared = False
@@ -46,11 +57,6 @@ class CudaArray:
     def dtype(self) -> np.dtype[Any]:
         """Its element type, as NumPy has it."""
         return np.dtype(self.type.dtype.numpy)
-
-    @property
-    def session(self) -> Session:
-        """Where it lies."""
-        return self._memory.session
 
     def wait_on(self, stream: int) -> None:
         """Have a stream wait until it is there."""
@@ -112,7 +118,7 @@ class CudaArray:
 
     def __del__(self) -> None:
         memory = getattr(self, "_memory", None)
-        if memory is None or self._is_shared or memory.session.is_lost:
+        if memory is None or self._is_shared or self.session.is_lost:
             return
         if not sys.is_finalizing():
-            memory.session.outputs.give(memory, self.stream)
+            self.session.outputs.give(memory, self.stream)

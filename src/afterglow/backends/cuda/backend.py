@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from afterglow.backends.backend import Settings
-from afterglow.backends.capabilities import Choice, PlanProgram, ProgramProfile
+from afterglow.backends.capabilities import (
+    BundleEntry,
+    BundleExtent,
+    Choice,
+    PlanProgram,
+    ProgramProfile,
+    WritableBundle,
+)
+from afterglow.backends.cuda.bundle import bundle_for_cuda
 from afterglow.backends.cuda.codegen import generate, source_of, to_artifact
 from afterglow.backends.cuda.compile import Compiled, compile_kernels
 from afterglow.backends.cuda.device import CudaDevice
@@ -26,6 +34,7 @@ from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
+from afterglow.runtime.bundle import BundleRequest
 from afterglow.runtime.device import LoadOptions
 from afterglow.types import Array
 
@@ -48,10 +57,15 @@ class Cuda:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.target = find_target(settings.target)
+        self._known: dict[str, Sequence[KernelPlan]] = {}
+        """Plans by the keys of jobs: stacks are tried in many ways, and layers are alike."""
 
     def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
         """The kernels of a step, the best by its estimate first; all form sums as defined."""
-        return plans(step, self.target, self.settings.policy)
+        key = f"{type(step).__name__} {Job.of(step).key}"
+        if key not in self._known:
+            self._known[key] = plans(step, self.target, self.settings.policy)
+        return self._known[key]
 
     def compile(self, program: Program) -> Artifact:
         """Kernels as machine code, and the order in which they are launched."""
@@ -98,6 +112,16 @@ class Cuda:
         """Run the plans of all choices on the GPU, those that compute what the first one does."""
         settings = self.settings
         measure(plan, choices, settings.policy, self.target, settings.kernels, seconds)
+
+    def bundle(
+        self,
+        name: str,
+        entries: Sequence[BundleEntry],
+        extents: Sequence[BundleExtent],
+        request: BundleRequest,
+    ) -> WritableBundle:
+        """A program as machine code and constants, with a launcher in C."""
+        return bundle_for_cuda(name, entries, request, self.compile, self.host_steps)
 
     def _compiled(self, sources: Sequence[KernelSource]) -> Mapping[str, Compiled]:
         """Machine code; for the interpreter, the texts themselves."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from afterglow.backends.cuda.absent import AbsentExecutable
 from afterglow.backends.cuda.driver.cuda import cuda_driver
+from afterglow.backends.cuda.driver.names import DEVICE, EMULATED
 from afterglow.backends.cuda.driver.protocol import DeviceFacts, Driver
 from afterglow.backends.cuda.executable import CudaExecutable
 from afterglow.backends.cuda.memory import CudaBuffer, buffer_for
 from afterglow.backends.cuda.session import devices, name_of, session
-from afterglow.backends.cuda.target import DEVICE, EMULATED, KINDS, CudaTarget
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.device import DeviceBuffer, DeviceInfo, Executable, LoadOptions
 from afterglow.support.errors import UsageError
@@ -56,15 +55,15 @@ class CudaDevice:
         try:
             return self.load_here(artifact)
         except UsageError as error:
-            if _target_of(artifact).name not in KINDS:
+            if _names_a_gpu(artifact.manifest["target"]["name"]):
                 raise
             return AbsentExecutable(artifact, error)
 
     def load_here(self, artifact: Artifact) -> CudaExecutable:
         """The same, or an error if no GPU here can run it."""
-        target = _target_of(artifact)
-        driver = _driver_of(target.name)
-        return CudaExecutable(artifact, driver, _fitting(target, devices(driver)))
+        name, arch = artifact.manifest["target"]["name"], artifact.manifest["arch"]
+        driver = _driver_of(name)
+        return CudaExecutable(artifact, driver, _fitting(name, arch, devices(driver)))
 
     def allocate(self, type: TensorType) -> DeviceBuffer:
         """A buffer of zeros."""
@@ -79,9 +78,9 @@ class CudaDevice:
         return buffer
 
 
-def _target_of(artifact: Artifact) -> CudaTarget:
-    described: dict[str, Any] = dict(artifact.manifest["target"])
-    return CudaTarget.of_json(described)
+def _names_a_gpu(target: str) -> bool:
+    """Whether a target is a GPU of one machine, rather than a kind of GPU."""
+    return target == EMULATED or target.startswith(f"{DEVICE}:")
 
 
 def _driver_of(target: str) -> Driver:
@@ -99,16 +98,16 @@ def _number_of(target: str) -> int:
     return int(number) if number.isdecimal() else 0
 
 
-def _fitting(target: CudaTarget, here: Sequence[DeviceFacts]) -> DeviceFacts:
+def _fitting(name: str, arch: int, here: Sequence[DeviceFacts]) -> DeviceFacts:
     """The GPU that is named if it runs the code, or the first that does."""
-    able = [facts for facts in here if runs_on(target.arch, facts.arch)]
-    named = [facts for facts in able if name_of(facts) == target.name]
+    able = [facts for facts in here if runs_on(arch, facts.arch)]
+    named = [facts for facts in able if name_of(facts) == name]
     if able:
         return (named or able)[0]
     listed = ", ".join(f"{facts.name} ({spelled(facts.arch)})" for facts in here)
     kinds = " or ".join(dict.fromkeys(f"sm_{facts.arch}" for facts in here))
     raise UsageError(
-        f"the model was compiled for GPUs of compute capability {spelled(target.arch)}, which none "
+        f"the model was compiled for GPUs of compute capability {spelled(arch)}, which none "
         f"here is: {listed}",
         help=f"compile it for --target {kinds}, or for --target host on this machine",
     )

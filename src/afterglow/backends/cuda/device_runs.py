@@ -15,7 +15,7 @@ from afterglow.runtime.device_arrays import DEFAULT_STREAM, DeviceTensor, device
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Port, TensorType
 
-ALIGNMENT = 16
+MULTIPLE = 16
 """Bytes that addresses of inputs are multiples of; others are copied to memory that is."""
 
 
@@ -30,20 +30,12 @@ def run_on_device(
     Arrays that are on another stream are waited for. It returns before the run has ended, unless
     the host runs a part of it, or is to see whether an index was out of range.
     """
-    program, session = workspace.program, workspace.session
-    arrays = [array if type(array) is CudaArray else _known(array) for array in arrays]
+    program = workspace.program
     if stream is None:
+        arrays = [*map(_known, arrays)]
         stream = _stream_of(arrays)
     inputs = program.interface.inputs
-    addresses = [
-        array.address
-        if type(array) is CudaArray
-        and array.stream == stream
-        and array.type is port.type
-        and array.session is session
-        else _Placing(workspace, stream).place(number, port, array)
-        for number, (port, array) in enumerate(zip(inputs, arrays, strict=True))
-    ]
+    addresses = _addresses(workspace, inputs, arrays, stream)
     given = workspace.use_states(states) if states else {}
     results = [_result(workspace, *each, stream) for each in program.outputs]
     key = (*addresses, *[each.address for each in results], *given.values())
@@ -53,10 +45,30 @@ def run_on_device(
         where |= {f"output {i}": each.address for i, each in enumerate(results)}
         workspace.addresses = {**workspace.fixed, **where, **given}
         run = workspace.captured(key)
-    workspace.replay(run, stream, workspace.host_steps(inputs, results, states))
+    if run.only is not None:
+        workspace.context.replay(run.only, stream, workspace.turn.event)
+    else:
+        workspace.replay(run, stream, workspace.host_steps(inputs, results, states))
     if not program.is_asynchronous:
         workspace.finish(stream)
     return results
+
+
+def _addresses(
+    workspace: Workspace, inputs: Sequence[Port], arrays: Sequence[Any], stream: int
+) -> list[int]:
+    """Where inputs lie; for those that another run gave, little has to be looked at."""
+    session, found = workspace.session, []
+    for number, (port, array) in enumerate(zip(inputs, arrays, strict=True)):
+        is_plain = (
+            type(array) is CudaArray
+            and array.stream == stream
+            and array.type is port.type
+            and array.session is session
+        )
+        placing = None if is_plain else _Placing(workspace, stream)
+        found.append(array.address if placing is None else placing.place(number, port, array))
+    return found
 
 
 def _result(workspace: Workspace, type: TensorType, nbytes: int, stream: int) -> CudaArray:
@@ -105,7 +117,7 @@ class _Placing:
             arrival = self.workspace.arrival
             self.context.record(arrival, tensor.stream or DEFAULT_STREAM)
             self.context.wait(self.stream, arrival)
-        if tensor.address % ALIGNMENT == 0 and tensor.address:
+        if tensor.address % MULTIPLE == 0 and tensor.address:
             return tensor.address
         address = self._staged(number)
         if port.type.nbytes:
@@ -133,12 +145,16 @@ class _Placing:
 
 def _known(array: Any) -> Any:
     """An array as it is used; of other libraries what they say of it, asked once."""
+    if type(array) is CudaArray:
+        return array
     is_ours = isinstance(array, (np.ndarray, CudaBuffer, DeviceTensor))
     return array if is_ours or not is_on_gpu(array) else device_tensor(array)
 
 
 def _stream_of(arrays: Sequence[Any]) -> int:
     """The stream of the first array that says one."""
+    if arrays and type(arrays[0]) is CudaArray:
+        return arrays[0].stream
     streams = (getattr(array, "stream", None) for array in arrays)
     return next((stream for stream in streams if stream is not None), DEFAULT_STREAM)
 

@@ -11,14 +11,13 @@ import numpy as np
 
 from afterglow.backends.cuda.arrays import CudaArray
 from afterglow.backends.cuda.device_runs import run_on_device
+from afterglow.backends.cuda.driver.names import EMULATED
 from afterglow.backends.cuda.driver.protocol import CudaError, DeviceFacts, Driver
 from afterglow.backends.cuda.needs import check_fits, footprint_of, runs_at_once
 from afterglow.backends.cuda.program import LoadedProgram
 from afterglow.backends.cuda.session import Session, session
-from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.cuda.timing import part_seconds
 from afterglow.backends.cuda.workspace import Workspace
-from afterglow.backends.interpreter.hosted import HostedProgram, restore_hosted
 from afterglow.backends.launched.memories import CONSTANTS, HOST_PREFIX
 from afterglow.backends.launched.pool import Pool
 from afterglow.runtime.artifact import Artifact, sections_within
@@ -31,6 +30,8 @@ from afterglow.types.dtype import string
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from afterglow.backends.interpreter.hosted import HostedProgram
 
 
 class CudaExecutable:
@@ -51,7 +52,7 @@ class CudaExecutable:
             port.type.dtype is string
             for port in (*artifact.interface.inputs, *artifact.interface.outputs)
         )
-        self._is_emulated = CudaTarget.of_json(artifact.manifest["target"]).is_emulated
+        self._is_emulated = artifact.manifest["target"]["name"] == EMULATED
         self._program, self._workspaces = self._load()
 
     @property
@@ -97,8 +98,23 @@ class CudaExecutable:
         An array is one of PyTorch, CuPy or another library, a result of such a run, or an array of
         the host, which is copied. Without a stream it is that of the first array that has one.
         """
-        with self.workspace() as workspace:
-            return run_on_device(workspace, arrays, states or {}, stream)
+        pool = self._workspaces
+        workspace = pool.take_free()  # what `workspace` does takes as long as all else here
+        if workspace is None:
+            with self.workspace() as taken:
+                return run_on_device(taken, arrays, states or {}, stream)
+        on = workspace.session
+        try:
+            if not on.is_lost:
+                return run_on_device(workspace, arrays, states or {}, stream)
+        except CudaError as error:
+            raise self._met(on, on.failure("run the model", error)) from error
+        except DeviceError as error:
+            raise self._met(on, error) from error.__cause__
+        finally:
+            pool.give_back(workspace)
+        with self.workspace() as taken:  # on a new context, as the other one is lost
+            return run_on_device(taken, arrays, states or {}, stream)
 
     def steps(self) -> list[StepName]:
         """Its kernels and the steps of the host, in order."""
@@ -170,6 +186,9 @@ def _restore_host(artifact: Artifact) -> HostedProgram | None:
     described = artifact.manifest.get("host")
     if described is None:
         return None
+    # here, because it imports the catalogue of ops, which few saved models need
+    from afterglow.backends.interpreter.hosted import restore_hosted  # noqa: PLC0415
+
     constants = np.frombuffer(artifact.sections[CONSTANTS], np.uint8)
     sections = sections_within(artifact.sections, HOST_PREFIX)
     return restore_hosted(described, sections, constants)

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from afterglow.backends.cuda.driver.protocol import NO_CODE, CudaError, Function
+from afterglow.backends.cuda.driver.protocol import NO_CODE, WARP, CudaError, Function
 from afterglow.backends.cuda.session import Session
 from afterglow.runtime.artifact import Section
 from afterglow.support.errors import UsageError
 from afterglow.support.lazy_dataclass import dataclass
-
-WARP = 32
 
 
 @dataclass(frozen=True)

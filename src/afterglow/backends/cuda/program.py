@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from afterglow.backends.cuda.graphs import HostPart
 from afterglow.backends.cuda.launches import Launch, LoadedKernels, launches_of
 from afterglow.backends.cuda.session import DeviceMemory, Session
-from afterglow.backends.interpreter.hosted import HostedProgram
 from afterglow.backends.launched.memories import CONSTANTS
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.native.convention import alarm_bytes
 from afterglow.runtime.native.program import CheckedIndex
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Interface, TensorType
+
+if TYPE_CHECKING:
+    from afterglow.backends.interpreter.hosted import HostedProgram
 
 
 @dataclass(frozen=True)

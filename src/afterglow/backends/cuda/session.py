@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 
 from afterglow.backends.cuda.driver.cuda import cuda_driver
+from afterglow.backends.cuda.driver.names import DEVICE
 from afterglow.backends.cuda.driver.protocol import (
     NO_DEVICE,
     OUT_OF_MEMORY,
@@ -16,7 +17,6 @@ from afterglow.backends.cuda.driver.protocol import (
     Driver,
 )
 from afterglow.backends.cuda.recycling import Recycler
-from afterglow.backends.cuda.target import DEVICE
 from afterglow.support.errors import AfterglowError, DeviceError, UsageError
 from afterglow.types import Array
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from afterglow.backends.interpreter.hosted import HostedProgram, HostedRun
 from afterglow.runtime.buffers import HostBuffer
 from afterglow.types import Array, TensorType
+
+if TYPE_CHECKING:
+    from afterglow.backends.interpreter.hosted import HostedProgram, HostedRun
 
 
 class Transfers(Protocol):

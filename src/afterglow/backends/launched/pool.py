@@ -23,6 +23,7 @@ class Pool(Generic[Thing]):
         self._most = most
         self._made = 0
         self._free: list[Thing] = []
+        self._waiting = 0
         self._changed = Condition()
 
     @contextmanager
@@ -32,15 +33,32 @@ class Pool(Generic[Thing]):
         try:
             yield thing
         finally:
+            self.give_back(thing)
+
+    def take_free(self) -> Thing | None:
+        """One that is free now, to be given back; None if there is none."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return None
+
+    def give_back(self, thing: Thing) -> None:
+        """Let the next user have one that was taken."""
+        self._free.append(thing)
+        if self._waiting:  # who waits said so before it looked whether one is free
             with self._changed:
-                self._free.append(thing)
                 self._changed.notify()
 
     def _take(self) -> Thing:
         with self._changed:
-            self._changed.wait_for(lambda: self._free or self._made < self._most)
-            if self._free:
-                return self._free.pop()
+            self._waiting += 1
+            try:
+                while (free := self.take_free()) is None and self._made >= self._most:
+                    self._changed.wait()
+            finally:
+                self._waiting -= 1
+            if free is not None:
+                return free
             self._made += 1
         try:
             return self._make()

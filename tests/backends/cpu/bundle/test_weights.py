@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from afterglow.backends.cpu.bundle.weights import SharedConstants, checksum
+from afterglow.backends.bundling.checksum import checksum
+from afterglow.backends.cpu.bundle.weights import SharedConstants
 from afterglow.backends.cpu.micro.kernel import Table
 
 

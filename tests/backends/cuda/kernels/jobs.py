@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from afterglow.backends.cuda.compile import Compiled, compile_kernels
+from afterglow.backends.cuda.kernels.families import ANCHORS
 from afterglow.backends.cuda.kernels.kernel import KernelSource
-from afterglow.backends.cuda.kernels.table import ANCHORS
 from afterglow.backends.cuda.target import CudaTarget, kind_of
 from afterglow.backends.job import Job
-from afterglow.backends.launched.parameters import Counters, Packed, Table, elements_of
+from afterglow.backends.launched.parameters import (
+    Alarm,
+    Counters,
+    Packed,
+    Parameter,
+    Table,
+    elements_of,
+)
 from afterglow.graph import Op, run_op
 from afterglow.instr import Buffer, KernelPlan, OpInstr, Region
 from afterglow.types import Array, DType, TensorType
 from tests.backends.cuda.emulate import run_kernel
 
 TARGET = kind_of("sm_90")
+
+
+def array(*shape: int, dtype: str = "f4") -> Array:
+    """Numbers around zero, the same each time."""
+    random = np.random.default_rng(sum(shape))
+    numbers = random.standard_normal(shape)
+    if np.dtype(dtype).kind != "f":
+        numbers = np.abs(numbers * 9) if np.dtype(dtype).kind == "u" else numbers * 9
+    return np.asarray(numbers.astype(dtype))
 
 
 class Made:
@@ -44,8 +60,18 @@ class Made:
         self.wanted[buffer] = array
         return buffer
 
-    def add(self, op: Op, *operands: Buffer | None, anchor: bool = False) -> Buffer:
-        """A step, of which the first result is returned."""
+    def constant(self, array: Array) -> Buffer:
+        """An operand that is known when the program is compiled."""
+        data = np.ascontiguousarray(array)
+        type = TensorType(DType.of(array.dtype), array.shape)
+        buffer = Buffer(f"c{len(self.arrays)}", type, Region.CONSTANT, data=data)
+        self.arrays[buffer] = self.wanted[buffer] = data
+        return buffer
+
+    def add(
+        self, op: Op, *operands: Buffer | None, anchor: bool = False, computed: bool = True
+    ) -> Buffer:
+        """A step, of which the first result is returned; it may be too long to compute."""
         arrays = [None if b is None else self.wanted[b] for b in operands]
         types = [None if b is None else b.type for b in operands]
         found = op.infer(*types)
@@ -56,12 +82,18 @@ class Made:
         for out in outs:
             out.address = 0
         step = OpInstr(op, outs, operands)
-        for out, array in zip(outs, run_op(op, _wide(arrays, op), results), strict=True):
-            self.wanted[out] = array
+        if computed:
+            self.wanted.update(zip(outs, run_op(op, arrays, results), strict=True))
         self.steps.append(step)
         if anchor:
             self.anchor = step
         return outs[0]
+
+    def into(self, operand: Buffer) -> None:
+        """Have the last step write its result over one of its operands."""
+        step = self.steps[-1]
+        self.wanted[operand] = self.wanted.pop(step.outs[0])
+        step.outs = (operand,)
 
     def job(self) -> Job:
         """All steps: what only steps read is local."""
@@ -77,8 +109,14 @@ class Made:
         return [b for step in self.steps for b in step.outs if b not in hidden]
 
 
-def _wide(arrays: Sequence[Array | None], op: Op) -> list[Array | None]:
-    return list(arrays)
+def plans(made: Made, target: CudaTarget = TARGET) -> Sequence[KernelPlan]:
+    """The plans of a job."""
+    job = made.job()
+    assert job.anchor is not None
+    found = ANCHORS.find(job.anchor, target)
+    assert found is not None
+    assert found.plans is not None
+    return found.plans(job, target)
 
 
 def written(
@@ -113,25 +151,14 @@ def check(
     job, source = written(made.job(), change, target, number)
     memory = dict(made.arrays)
     for result in made.results():
-        memory[result] = np.full(result.type.shape, 77).astype(result.type.dtype.numpy)
+        unwritten = np.full(result.type.shape, 77).astype(result.type.dtype.numpy)
+        memory.setdefault(result, unwritten)
     for buffer in job.scratch:
         memory[buffer] = np.full(buffer.type.shape, 0x7F, np.uint8)
-    arrays = []
-    for parameter in source.parameters:
-        match parameter:
-            case Buffer():
-                arrays.append(memory[parameter])
-            case Counters(count):
-                arrays.append(np.zeros(count, np.int32))
-            case Packed(buffer, _, pack):
-                arrays.append(pack(elements_of(buffer)))
-            case Table(data):
-                arrays.append(np.array(data))
-            case _:
-                raise AssertionError(parameter)
+    arrays = [_array_of(parameter, memory) for parameter in source.parameters]
     run_kernel(source.text, source.name, arrays, source.grid, types=source.types)
     for parameter, array in zip(source.parameters, arrays, strict=True):
-        assert not isinstance(parameter, Counters) or not array.any()
+        assert not isinstance(parameter, (Counters, Alarm)) or not array.any()
     for result in made.results():
         right = made.wanted[result]
         np.testing.assert_allclose(
@@ -141,6 +168,25 @@ def check(
             atol=tolerance,
         )
     return source
+
+
+def _array_of(parameter: Parameter, memory: Mapping[Buffer, Array]) -> Array:
+    """What a parameter of a kernel points to."""
+    match parameter:
+        case Buffer():
+            return memory[parameter]
+        case Counters(count):
+            return np.zeros(count, np.int32)
+        case Packed(buffer, _, pack):
+            return np.ascontiguousarray(pack(elements_of(buffer)))
+        case Table(data):
+            return np.array(data)
+    return np.zeros(2, np.int64)
+
+
+def source_for(made: Made, arch: int) -> KernelSource:
+    """The kernel of a job by its best plan, as it is written for an architecture."""
+    return written(made.job(), None, kind_of(f"sm_{arch}"), 0)[1]
 
 
 def compiled(*sources: KernelSource, arch: int = 90) -> list[Compiled]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from afterglow.backends.bundling.checksum import checksum
 from afterglow.backends.capabilities import BundleExtent
 from afterglow.backends.cpu.bundle.code import ArenaLayout, BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.entry import EntryWriter
@@ -18,7 +19,6 @@ from afterglow.backends.cpu.bundle.tables import write_entries, write_step_name
 from afterglow.backends.cpu.bundle.weights import (
     SharedConstants,
     Weights,
-    checksum,
     write_check_weights,
 )
 from afterglow.backends.cpu.codegen.generate import Generated, generate, host_steps

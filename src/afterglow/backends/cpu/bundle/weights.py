@@ -7,20 +7,13 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
+from afterglow.backends.bundling.checksum import FIRST, FOLD, STEP, checksum
 from afterglow.backends.cpu.codegen.constants import Constants
 from afterglow.backends.cpu.llvm.emitter import Emitter, Module, Pointer, Value, differ
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.status import Status
 from afterglow.types import Array
 from afterglow.types.dtype import i32, u8, u64
-
-_FIRST, _STEP = 0x9E3779B97F4A7C15, 0x3C6EF372FE94F82A
-"""The factor of the first word, and how it grows: all factors are odd, so each bit matters."""
-_FOLD = 32
-"""By how many bits words are folded: else factors would not tell the topmost bits apart."""
-
-_AT_ONCE = 1 << 20
-"""Words that are summed at once: more would need much memory."""
 
 
 class SharedConstants(Constants):
@@ -63,18 +56,6 @@ _ESCAPED = np.array([f"\\{byte:02X}".encode() for byte in range(256)])
 """How LLVM's text spells each byte."""
 
 
-def checksum(block: Array) -> int:
-    """The sum of all words, each times an odd factor of its own."""
-    words = block.view(np.uint64)
-    return sum(_sum_of(words[i : i + _AT_ONCE], i) for i in range(0, len(words), _AT_ONCE)) % 2**64
-
-
-def _sum_of(words: Array, first: int) -> int:
-    numbers = np.arange(first, first + len(words), dtype=np.uint64)
-    factors = np.uint64(_FIRST) + numbers * np.uint64(_STEP)
-    return int(((words ^ (words >> np.uint64(_FOLD))) * factors).sum(dtype=np.uint64))
-
-
 def write_check_weights(module: Module, name: str, block: Array) -> None:
     """`NAME_check_weights(weights, size)`: are these the bytes that the code was made with?"""
     with module.function(f"{name}_check_weights") as e:
@@ -115,9 +96,9 @@ def _sum(e: Emitter, weights: Pointer, words: int) -> Value:
     def add(index: Value, state: list[Value]) -> list[Value]:
         total, factor = state
         word = source.load(index, align=8)
-        return [total + (word ^ (word >> _FOLD)) * factor, factor + _signless(e, _STEP)]
+        return [total + (word ^ (word >> FOLD)) * factor, factor + _signless(e, STEP)]
 
-    total, _ = e.fold(words, [_signless(e, 0), _signless(e, _FIRST)], add)
+    total, _ = e.fold(words, [_signless(e, 0), _signless(e, FIRST)], add)
     return total
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
-from afterglow.backends.cuda.compile import worker
+from afterglow.backends.cuda.compile.worker import read_frame, write_frame
 from afterglow.support.lazy_dataclass import dataclass
 
 Job: TypeAlias = dict[str, Any]
@@ -157,8 +157,8 @@ class _Process:
         timer = threading.Timer(self._seconds, stop)
         timer.start()
         try:
-            worker.write_frame(process.stdin, job)
-            frame = worker.read_frame(process.stdout)
+            write_frame(process.stdin, job)
+            frame = read_frame(process.stdout)
         except (OSError, ValueError):  # its pipes are closed
             frame = None
         finally:
@@ -201,7 +201,7 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
     with open(folder / _LOG, "wb") as log:
         return subprocess.Popen(
             # a script rather than a module: the package is not imported with it
-            [sys.executable, "-P", str(Path(worker.__file__))],
+            [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

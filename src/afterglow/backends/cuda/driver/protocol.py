@@ -20,6 +20,8 @@ Event: TypeAlias = Any
 Graph: TypeAlias = Any
 """Commands that were captured, ready to be replayed."""
 
+WARP = 32
+"""Threads that run together: blocks consist of these."""
 OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 NO_DEVICE = "CUDA_ERROR_NO_DEVICE"
 NO_CODE = ("CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE", "CUDA_ERROR_INVALID_PTX")

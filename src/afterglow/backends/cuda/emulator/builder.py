@@ -1,4 +1,3 @@
-# ruff: noqa: D102  (methods of Triton's class, by its names)
 """What Triton's operations do to NumPy arrays: Triton's interpreter, where it is not exact enough.
 
 Its own rounds bf16 wrongly, lets NaN pass where the device does not, has no libdevice, and trusts
@@ -8,6 +7,7 @@ every address.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -62,11 +62,14 @@ def handle_of(numbers: Array, dtype: Any) -> Any:
 def numpy_type(dtype: Any) -> np.dtype[Any]:
     """The NumPy type of what the interpreter holds a Triton type in."""
     scalar = dtype.scalar
-    if scalar.is_ptr():
-        return np.dtype(np.uint64)
+    return np.dtype(np.uint64) if scalar.is_ptr() else _numpy_scalar(scalar)
+
+
+@cache
+def _numpy_scalar(scalar: Any) -> np.dtype[Any]:
     if scalar in _NARROW:
         return np.dtype(f"u{_NARROW[scalar].itemsize}")
-    if scalar is tl.int1 or scalar == tl.int1:
+    if scalar == tl.int1:
         return np.dtype(bool)
     kind = "f" if scalar.is_floating() else "i" if scalar.is_int_signed() else "u"
     return np.dtype(f"{kind}{scalar.primitive_bitwidth // 8}")
@@ -82,6 +85,23 @@ class _Outcome:
         return self._handles[index]
 
 
+class _Semantic(TritonSemantic):  # type: ignore[misc]  # Triton has no types
+    """The rules of types, with a short way for operands of the same type."""
+
+    def binary_op_type_checking_impl(self, lhs: Any, rhs: Any, *options: Any, **named: Any) -> Any:
+        if not options and not named and _are_alike(lhs, rhs):
+            return lhs, rhs
+        return super().binary_op_type_checking_impl(lhs, rhs, *options, **named)
+
+
+def _are_alike(lhs: Any, rhs: Any) -> bool:
+    """Whether two operands are blocks of the same shape and of numbers of one type."""
+    if not isinstance(lhs, tl.tensor) or not isinstance(rhs, tl.tensor):
+        return False
+    same_shape = lhs.type.is_block() and rhs.type.is_block() and lhs.type.shape is rhs.type.shape
+    return same_shape and lhs.dtype == rhs.dtype and not lhs.dtype.is_ptr()
+
+
 class Builder(InterpreterBuilder):  # type: ignore[misc]  # Triton has no types
     """Computes while it is told what to build."""
 
@@ -95,7 +115,7 @@ class Builder(InterpreterBuilder):  # type: ignore[misc]  # Triton has no types
             _SHORTEST_SUM.get(lhs.scalar.primitive_bitwidth, 16),
         )
         self.grid_dim = self.grid_idx = (0, 0, 0)
-        self.semantic = TritonSemantic(self)
+        self.semantic = _Semantic(self)
         self.has_waited = True
         self._is_dependent = False
         self._may_access = True
@@ -112,30 +132,36 @@ class Builder(InterpreterBuilder):  # type: ignore[misc]  # Triton has no types
         self._may_access = not self._is_dependent
 
     def create_load(self, ptr: Any, cache: Any, eviction: Any, is_volatile: Any) -> Any:
+        """Elements at addresses."""
         return self.create_masked_load(ptr, _all_of(ptr), None, cache, eviction, is_volatile)
 
     def create_store(self, ptr: Any, val: Any, cache: Any, eviction: Any) -> Any:
+        """Write elements at addresses."""
         return self.create_masked_store(ptr, val, _all_of(ptr), cache, eviction)
 
     def create_masked_load(
         self, ptrs: Any, mask: Any, other: Any, cache: Any, eviction: Any, is_volatile: Any
     ) -> Any:
+        """Elements at those addresses that are in a mask."""
         self._check(_LOADS, ptrs, mask)
         return super().create_masked_load(ptrs, mask, other, cache, eviction, is_volatile)
 
     def create_masked_store(
         self, ptrs: Any, value: Any, mask: Any, cache: Any, eviction: Any
     ) -> Any:
+        """Write elements at those addresses that are in a mask."""
         self._check("stores", ptrs, mask)
         return super().create_masked_store(ptrs, value, mask, cache, eviction)
 
     def create_atomic_cas(self, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
+        """Exchange what equals a value."""
         self._check("compares and swaps", ptr, _all_of(ptr))
         return super().create_atomic_cas(ptr, cmp, val, sem, scope)
 
     def create_atomic_rmw(
         self, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any
     ) -> Any:
+        """Combine what is in memory with values."""
         self._check("updates", ptr, mask)
         return super().create_atomic_rmw(op, ptr, val, mask, sem, scope)
 
@@ -153,48 +179,61 @@ class Builder(InterpreterBuilder):  # type: ignore[misc]  # Triton has no types
             written.update(blocks)
 
     def cast_impl(self, src: Any, dst_type: Any) -> Any:
+        """The numbers as another type."""
         if dst_type.scalar.is_int() and src.dtype.scalar.is_floating():
             return handle_of(_whole(numbers_of(src), numpy_type(dst_type)), dst_type)
         return handle_of(numbers_of(src), dst_type)
 
     def create_fp_to_fp(self, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
+        """The numbers rounded to another type, to the nearest even."""
         return handle_of(numbers_of(src), dst_type)
 
     def create_bitcast(self, src: Any, dst_type: Any) -> Any:
+        """The same bits as another type."""
         data = np.ascontiguousarray(src.data)
         return TensorHandle(data.view(numpy_type(dst_type)), dst_type.scalar)
 
     def binary_op(self, lhs: Any, rhs: Any, op: Callable[..., Array]) -> Any:
+        """A function of two operands, of the type of the first."""
         return handle_of(op(numbers_of(lhs), numbers_of(rhs)), lhs.dtype)
 
     def unary_op(self, arg: Any, op: Callable[..., Array]) -> Any:
+        """A function of one operand."""
         return handle_of(op(numbers_of(arg)), arg.dtype)
 
     def ternary_op(self, a: Any, b: Any, c: Any, op: Callable[..., Array]) -> Any:
+        """A function of three operands, of the type of the last."""
         return handle_of(op(numbers_of(a), numbers_of(b), numbers_of(c)), c.dtype)
 
     def create_select(self, cond: Any, lhs: Any, rhs: Any) -> Any:
+        """Elements of one or the other."""
         return TensorHandle(np.where(cond.data, lhs.data, rhs.data), rhs.dtype.scalar)
 
     def create_minnumf(self, lhs: Any, rhs: Any) -> Any:
+        """The smaller one, or the one that is a number."""
         return self.binary_op(lhs, rhs, np.fmin)
 
     def create_maxnumf(self, lhs: Any, rhs: Any) -> Any:
+        """The larger one, or the one that is a number."""
         return self.binary_op(lhs, rhs, np.fmax)
 
     def create_fma(self, x: Any, y: Any, z: Any) -> Any:
+        """x * y + z, rounded once but for rare ties."""
         a, b, c = (numbers_of(part).astype(np.float64) for part in (x, y, z))
         return handle_of(a * b + c, z.dtype)
 
     def create_ashr(self, lhs: Any, rhs: Any) -> Any:
+        """A shift that keeps the sign."""
         signed = np.dtype(f"i{lhs.data.itemsize}")
         shifted = lhs.data.view(signed) >> rhs.data.astype(signed)
         return TensorHandle(shifted.view(lhs.data.dtype), lhs.dtype.scalar)
 
     def create_erf(self, arg: Any) -> Any:
+        """The error function."""
         return handle_of(compute("__nv_erf", [numbers_of(arg)], arg.data.dtype), arg.dtype)
 
     def create_dot(self, a: Any, b: Any, d: Any, input_precision: Any, *_: Any) -> Any:
+        """A product of matrices, added to d."""
         if d.dtype.scalar.is_int():
             product = np.matmul(a.data.astype(np.float64), b.data.astype(np.float64))
             return TensorHandle(product.astype(d.data.dtype) + d.data, d.dtype.scalar)
@@ -205,12 +244,14 @@ class Builder(InterpreterBuilder):  # type: ignore[misc]  # Triton has no types
     def create_extern_elementwise(
         self, library: str, path: str, symbol: str, operands: Any, type: Any, is_pure: bool
     ) -> Any:
+        """A function of libdevice."""
         numbers = [numbers_of(operand) for operand in operands]
         return handle_of(compute(symbol, numbers, numpy_type(type)), type)
 
     def create_inline_asm(
         self, assembler: str, constraints: str, operands: Any, types: Any, *_: Any
     ) -> _Outcome:
+        """Nothing but a note that the program waited."""
         if assembler.startswith(_WAIT):
             self.has_waited = self._may_access = True
         elif not assembler.startswith(_RELEASE):

@@ -20,6 +20,7 @@ from triton.runtime.jit import JITFunction
 
 from afterglow.backends.cuda.emulator import reductions
 from afterglow.backends.cuda.emulator.builder import Builder
+from afterglow.backends.cuda.emulator.shortcuts import shortcuts
 
 _MODULES = (tl, core, math, standard, random)
 _MISSING = object()
@@ -58,7 +59,7 @@ class Language:
         for module in (tl, core):
             recorder.set_attr(module, "reduce", reductions.reduce)
             recorder.set_attr(module, "associative_scan", reductions.associative_scan)
-        return recorder.changes
+        return [*recorder.changes, *shortcuts()]
 
     def _computing(self, owner: Any) -> dict[str, Any]:
         """The functions of a module or class that are for kernels, so that they compute."""

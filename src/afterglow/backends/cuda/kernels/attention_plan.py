@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from afterglow.backends.cuda.kernels.costs import LAUNCH_SECONDS
 from afterglow.backends.cuda.kernels.lines import power_of_two
@@ -21,6 +21,17 @@ _MOST_ROWS = 128
 _MOST_SHARES = 32
 _EFFICIENCY = {16: 0.1, 32: 0.18, 64: 0.4, 128: 0.5}
 """The part of the peak of tensor cores that blocks of so many rows reach, about."""
+_F32_SLOWER = 16
+"""The same for products of f32, each of which is several of narrower floats."""
+_SECONDS_PER_BLOCK, _SECONDS_PER_KEY = 0.4e-6, 4e-9
+"""The time of a block of keys in a program that is alone on its multiprocessor, about."""
+_WAIT = {2: 1.0, 3: 0.9}
+"""The part of that time that is left with so many blocks on their way."""
+_SECONDS_BETWEEN_BLOCKS = 0.05e-6
+_COMBINING_SECONDS = 1e-6
+_REGISTERS, _OTHER_REGISTERS, _MOST_REGISTERS = 65536, 60, 144
+"""Those of a multiprocessor; those of a thread besides sums and scores, and for these."""
+_MOST_PLANS = 8
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,8 @@ class AttentionTile:
         assert isinstance(warps, int)
         assert isinstance(stages, int)
         assert isinstance(shares, int)
-        return AttentionTile(*tile, warps, stages, shares, str(precision))
+        rows, keys = tile
+        return AttentionTile(rows, keys, warps, stages, shares, str(precision))
 
     @property
     def settings(self) -> Mapping[str, Setting]:
@@ -107,19 +119,20 @@ def padded(extent: int) -> int:
 
 def attention_plans(extents: AttentionExtents, target: CudaTarget) -> list[KernelPlan]:
     """The ways to divide the work, the cheapest first."""
-    tiles = dict.fromkeys(_tiles(extents, target))
+    tiles = dict.fromkeys((*_tiles(extents, target, (32, 64, 128)),)) or _tiles(
+        extents, target, (16,)
+    )
     found = [_plan(extents, tile, target) for tile in tiles]
     return sorted(found, key=lambda plan: plan.cost)[:_MOST_PLANS]
 
 
-_MOST_PLANS = 8
-
-
-def _tiles(extents: AttentionExtents, target: CudaTarget) -> Iterator[AttentionTile]:
+def _tiles(
+    extents: AttentionExtents, target: CudaTarget, sizes: Sequence[int]
+) -> Iterator[AttentionTile]:
     most = min(_MOST_ROWS, padded(extents.rows))
     rows = LEAST
     while rows <= most:
-        for keys in (32, 64, 128):
+        for keys in sizes:
             for stages in (2, 3):
                 if _fits(extents, rows, keys, stages, target):
                     yield from _shared(extents, rows, keys, stages, target)
@@ -130,7 +143,7 @@ def _shared(
     extents: AttentionExtents, rows: int, keys: int, stages: int, target: CudaTarget
 ) -> Iterator[AttentionTile]:
     precision = "" if extents.dtype is not f32 else "ieee" if rows == LEAST else "tf32x3"
-    for warps in (4, 2) if rows == LEAST else (max(4, rows // 16),):
+    for warps in (4, 2) if rows == LEAST else (_warps(rows, extents),):
         alone = AttentionTile(rows, keys, warps, stages, 1, precision)
         yield alone
         blocks = -(-extents.keys // keys)
@@ -141,20 +154,22 @@ def _shared(
             yield AttentionTile(rows, keys, warps, stages, shares, precision)
 
 
-def _fits(
-    extents: AttentionExtents, rows: int, keys: int, stages: int, target: CudaTarget
-) -> bool:
+def _warps(rows: int, extents: AttentionExtents) -> int:
+    """Enough to hold the sums in registers."""
+    wide = padded(extents.columns) > 128 and rows >= 64
+    return max(4, rows // 16) * (2 if wide else 1)
+
+
+def _fits(extents: AttentionExtents, rows: int, keys: int, stages: int, target: CudaTarget) -> bool:
     """Whether blocks fit in shared memory, and sums in registers."""
     width, columns = padded(extents.width), padded(extents.columns)
     size = max(2, extents.dtype.itemsize)
     shared = (stages * keys * (width + columns) + rows * width) * size
-    warps = max(4, rows // 16)
+    warps = _warps(rows, extents)
     registers = (rows * columns + 2 * rows * keys) / (warps * 32)
+    room = min(_MOST_REGISTERS, _REGISTERS // (warps * 32) - _OTHER_REGISTERS)
     needed = keys <= 32 or keys < 2 * max(1, extents.keys)
-    return needed and shared <= target.shared_bytes and registers <= _MOST_REGISTERS
-
-
-_MOST_REGISTERS = 144
+    return needed and shared <= target.shared_bytes and registers <= room
 
 
 def _plan(extents: AttentionExtents, tile: AttentionTile, target: CudaTarget) -> KernelPlan:
@@ -165,12 +180,6 @@ def _plan(extents: AttentionExtents, tile: AttentionTile, target: CudaTarget) ->
     return KernelPlan(ALGORITHM, tile.settings, target.cost_of(seconds), workspace)
 
 
-_SECONDS_PER_BLOCK, _SECONDS_PER_KEY = 0.4e-6, 4e-9
-"""The time of a block of keys in a program that is alone on its multiprocessor, about."""
-_COMBINING_SECONDS = 1e-6
-_F32_SLOWER = 16
-
-
 def _seconds(extents: AttentionExtents, tile: AttentionTile, target: CudaTarget) -> float:
     """The time of the busiest multiprocessor, or that of memory."""
     programs = tile.programs(extents) * tile.shares
@@ -178,8 +187,9 @@ def _seconds(extents: AttentionExtents, tile: AttentionTile, target: CudaTarget)
     width = padded(extents.width) + padded(extents.columns)
     peak = target.tensor_flops / (1 if extents.dtype is not f32 else _F32_SLOWER)
     each = 2 * tile.rows * tile.keys * width / (peak * _EFFICIENCY[tile.rows] / target.units)
+    each += _SECONDS_BETWEEN_BLOCKS
     rounds = -(-programs // target.units)
-    waiting = _SECONDS_PER_BLOCK * (2 / tile.stages) ** 0.2 + _SECONDS_PER_KEY * tile.keys
+    waiting = _SECONDS_PER_BLOCK * _WAIT[tile.stages] + _SECONDS_PER_KEY * tile.keys
     steps = blocks * max(waiting, each)
     busy = min(1.0, programs / target.units)
     memory = extents.moved / (target.bandwidth * busy)

@@ -1,4 +1,4 @@
-"""Convolutions of floats by tensor cores, as products whose left matrix is made while it is read."""
+"""Convolutions of floats by tensor cores, as products of windows that are made while read."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def _accepts(step: OpInstr, target: CudaTarget) -> bool:
         and layout.x.type.size > 0
         and layout.weight.type.size > 0
         and (layout.is_constant or layout.weight.is_dense)
+        and not layout.is_depthwise
     )
 
 

@@ -7,14 +7,14 @@ from functools import cached_property
 
 from afterglow.backends.cuda.kernels.tile import LEAST_TERMS, Extents
 from afterglow.backends.cuda.kernels.tile_cost import VECTOR, Work
-from afterglow.backends.cuda.kernels.tile_plans import moved_bytes, power_of_two, reads_more
+from afterglow.backends.cuda.kernels.tile_plans import moved_bytes, power_of_two
+from afterglow.backends.cuda.kernels.tile_results import read_by_element
 from afterglow.backends.job import Job
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.convolution import Convolution
 from afterglow.ops.windows import Windows
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import u8
-
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,11 @@ class ConvLayout:
     def channels(self) -> int:
         """Channels of x that a result is made of."""
         return self.weight.type.shape[-1]
+
+    @cached_property
+    def is_depthwise(self) -> bool:
+        """Whether every channel of the result is made of one of x, by itself."""
+        return self.channels == 1 < self.groups == self.shape[-1]
 
     @cached_property
     def taps(self) -> int:
@@ -145,7 +150,7 @@ class ConvLayout:
             self.steps,
             (size, size),
             moved_bytes(job),
-            reads_more(job),
+            sum(b.type.dtype.itemsize for b in read_by_element(job)),
             self._vector,
             self.line,
             self.least_terms,
@@ -186,4 +191,3 @@ class ConvLayout:
         windows, count = self.windows, self.shape[1 + axis]
         last = (count - 1) * windows.strides[axis] - windows.begins[axis] + windows.reach[axis]
         return windows.begins[axis] > 0 or last > self.spatial[axis]
-

@@ -16,7 +16,7 @@ from afterglow.backends.cuda.kernels.tile_blocks import load, multiply_add
 from afterglow.backends.cuda.tl import Pointer, Value
 from afterglow.backends.cuda.tl.code import offset
 from afterglow.backends.items.chain import places_of
-from afterglow.backends.pointwise.vocabulary import select
+from afterglow.backends.pointwise.vocabulary import convert, select
 from afterglow.types import Array
 from afterglow.types.dtype import DType, f32
 
@@ -60,6 +60,7 @@ class Windows:
         }
         if layout.line:
             self._begin_line(rows)
+        self.bias = self._read_bias(block) if self.tile.leaves_registers else None
 
     def _begin_windows(self, rows: Value, block: Block) -> None:
         """Where in x the windows of rows begin, or the lines of those."""
@@ -178,11 +179,17 @@ class Windows:
 
     def finish(self, total: Value, block: Block) -> Value:
         """The sums with the bias."""
+        bias = self._read_bias(block) if self.bias is None else self.bias
+        return total if bias is None else total + convert(bias, f32)
+
+    def _read_bias(self, block: Block) -> Value | None:
+        """The bias of a block of columns, if there is one."""
         bias = self.kernel.step.optional(2)
         if bias is None:
-            return total
+            return None
         place = self.column(block) * bias.strides[0]
-        return total + self.kernel.numbers(bias).load(place)
+        masks = [] if block.columns.exact else [block.columns.inside(1)]
+        return load(self.kernel.pointer(bias), place, masks)
 
     def fixed(self, block: Block) -> Sequence[Value]:
         """Nothing: rows are the places of all images."""

@@ -41,13 +41,10 @@ LANES = 128
 
 def _accepts(step: OpInstr, target: CudaTarget) -> bool:
     layout = ConvLayout(step)
-    weight = layout.weight.type.shape
     return (
         layout.x.type.dtype in (f16, bf16, f32)
         and layout.is_constant
-        and layout.channels == 1
-        and layout.groups == weight[0] == layout.x.type.shape[-1]
-        and layout.groups > 1
+        and layout.is_depthwise
         and layout.taps <= MOST_TAPS
         and layout.x.type.size > 0
     )

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from afterglow.backends.cuda.kernels import (
     attention,
+    cached_attention,
     conv,
     depthwise,
     matmul,
     norms,
+    quantized,
     reduction,
+    rotary,
+    search,
     softmax,
+    stored,
+    write_rows,
 )
 from afterglow.backends.cuda.kernels.table import ANCHORS, write_elementwise
 
-_FAMILIES = (attention, conv, depthwise, matmul, norms, reduction, softmax)
+_FAMILIES = (
+    attention,
+    cached_attention,
+    conv,
+    depthwise,
+    matmul,
+    norms,
+    quantized,
+    reduction,
+    rotary,
+    search,
+    softmax,
+    stored,
+    write_rows,
+)
 
 __all__ = ["ANCHORS", "write_elementwise"]

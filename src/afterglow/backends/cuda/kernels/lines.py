@@ -170,7 +170,7 @@ class Lines:
             if not self.is_whole:
                 first = stack.enter_context(code.loop(size if end is None else end, start, block))
                 element = code.named(first + element)
-            if end is not None or size % block or not size:
+            if end is not None or size % block:
                 stack.enter_context(code.when(element < size))
             inner = places_of(self.kernel, element, self.space.elements)
             yield [*self.outer, *inner]
@@ -200,7 +200,7 @@ class Lines:
     def filled(self, value: Value, fold: Fold) -> Value:
         """A block of a whole line, in which what lies beyond its end changes nothing."""
         size = self.space.size
-        if size and size % self.tiling.block == 0:
+        if size % self.tiling.block == 0:
             return self.spread(value)
         return self.spread(select(self._elements < size, value, fold.start(value.dtype)))
 
@@ -225,8 +225,8 @@ class Lines:
         if not any(x in step.outs for step in job.before):
             strides = self.space.within(strides_within(x, x.type.shape))
             return load(self.kernel, x, places, strides)
-        strides = self._strides(job.before, x)
-        values = run_chain(self.kernel, job.before, {}, places, strides)
+        every = self._strides(job.before, x)
+        values = run_chain(self.kernel, job.before, {}, places, every)
         return convert(values[x], computed(values[x].dtype))
 
     def beside(self, index: int, places: Places, axis: int | None = None) -> Value | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cuda.kernels.few_rows import ROWS, plans_of_rows, write_rows
+from afterglow.backends.cuda.kernels.few_rows import write_rows
 from afterglow.backends.cuda.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.cuda.kernels.matrices import Layout, Matrices
 from afterglow.backends.cuda.kernels.products import write_product
+from afterglow.backends.cuda.kernels.strips import ROWS, plans_of_rows
 from afterglow.backends.cuda.kernels.table import ANCHORS
 from afterglow.backends.cuda.kernels.tile import IEEE, Tile
 from afterglow.backends.cuda.kernels.tile_plans import MOST, plans_of
@@ -28,7 +29,7 @@ def plans(job: Job, target: CudaTarget, precision: str = IEEE) -> list[KernelPla
     """The tiles of a product, the best first."""
     assert job.anchor is not None
     layout = Layout(job.anchor)
-    found = plans_of(layout.work(job), target, precision) + plans_of_rows(layout, job, target)
+    found = plans_of_rows(layout, job, target) + plans_of(layout.work(job), target, precision)
     return sorted(found, key=lambda plan: plan.cost)[:MOST]
 
 

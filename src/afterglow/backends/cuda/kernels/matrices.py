@@ -14,12 +14,13 @@ from afterglow.backends.cuda.kernels.products import Block
 from afterglow.backends.cuda.kernels.tile import LEAST_TERMS, Extents, Tile
 from afterglow.backends.cuda.kernels.tile_blocks import load, multiply_add
 from afterglow.backends.cuda.kernels.tile_cost import Work
-from afterglow.backends.cuda.kernels.tile_plans import moved_bytes, reads_more
+from afterglow.backends.cuda.kernels.tile_plans import moved_bytes
+from afterglow.backends.cuda.kernels.tile_results import read_by_element
 from afterglow.backends.cuda.tl import Pointer, Value
 from afterglow.backends.cuda.tl.code import offset
 from afterglow.backends.items.chain import places_of
-from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.backends.job import Job
+from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedMatMul
@@ -101,7 +102,7 @@ class Layout:
             lambda terms: -(-extents.terms // terms),
             (size, self.rhs.type.dtype.itemsize),
             moved_bytes(job),
-            reads_more(job),
+            sum(b.type.dtype.itemsize for b in read_by_element(job)),
             least_terms=LEAST_TERMS * (2 if size == 1 else 1),
             packs=copied,
             right=self.rhs.type.nbytes,
@@ -110,8 +111,8 @@ class Layout:
     def packs(self, terms: int) -> bool:
         """Whether the right matrix is read from a copy, for blocks of so many terms.
 
-        Its terms lie together there, and have zeros behind them that complete the last block. Tensor
-        cores take bytes with a sign: others are copied as such.
+        Its terms lie together there, and have zeros behind them that complete the last block.
+        Tensor cores take bytes with a sign: others are copied as such.
         """
         if self.rhs.root.region is not Region.CONSTANT or not self.is_merged:
             return False

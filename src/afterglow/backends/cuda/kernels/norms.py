@@ -78,6 +78,12 @@ class _Norm:
         self.size = lines.space.size
         self.mean: Value | None = None
         self._kept: Value | None = None
+        self._parameters: tuple[Value | None, Value | None] | None = None
+        if lines.is_whole:
+            # all that is read is on its way before the first sum is waited for
+            with lines.elements() as places:
+                lines.read(places)
+                self._parameters = self._read_parameters(places)
         if not isinstance(op, RMSNorm):
             self.mean = lines.fold(SUM, lines.read) / self.size
         square = lines.fold(SUM, self._squared) / self.size
@@ -101,8 +107,12 @@ class _Norm:
     def result(self, places: Places) -> Value:
         """The elements at a place, scaled and shifted."""
         y = self._centred(places) * self.factor
-        axis = self.op.axis if isinstance(self.op, GroupNorm) else None
-        scale = self.lines.beside(1, places, axis)
-        bias = None if isinstance(self.op, RMSNorm) else self.lines.beside(2, places, axis)
+        scale, bias = self._parameters or self._read_parameters(places)
         y = y if scale is None else y * scale
         return y if bias is None else y + bias
+
+    def _read_parameters(self, places: Places) -> tuple[Value | None, Value | None]:
+        """The scale and the bias."""
+        axis = self.op.axis if isinstance(self.op, GroupNorm) else None
+        bias = None if isinstance(self.op, RMSNorm) else self.lines.beside(2, places, axis)
+        return self.lines.beside(1, places, axis), bias

@@ -6,6 +6,7 @@ What was mixed of earlier values is scaled down whenever a larger score turns up
 from __future__ import annotations
 
 import math
+
 from afterglow.backends.cuda.kernels.folds import SUM, peak_of
 from afterglow.backends.cuda.kernels.last_arriver import load_shared
 from afterglow.backends.cuda.kernels.lines import power_of_two

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
 from afterglow.backends.cuda.kernels.kernel import Kernel
 from afterglow.backends.cuda.kernels.shares import last_of, share_of
 from afterglow.backends.cuda.kernels.tile import Extents, Tile
 from afterglow.backends.cuda.kernels.tile_blocks import Numbers, numbers
-from afterglow.backends.cuda.kernels.tile_results import write_block
+from afterglow.backends.cuda.kernels.tile_results import (
+    read_by_column,
+    read_by_element,
+    read_early,
+    write_block,
+)
 from afterglow.backends.cuda.tl import Value
+from afterglow.instr import Buffer
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
 
@@ -74,6 +80,7 @@ def write_product(kernel: Kernel, operands: Operands, tile: Tile) -> None:
     kernel.grid = (blocks, tile.splits, 1)
     block = _block_of(kernel, extents, tile, grouped=operands.is_large)
     operands.begin(block)
+    early = _read_early(kernel, operands, block, tile)
     total = code.variable(code.constant(operands.sums, 0), "total", (tile.rows, tile.columns))
     first, last = share_of(kernel, operands.steps, tile.splits)
     with code.loop(last, first) as step:
@@ -84,12 +91,33 @@ def write_product(kernel: Kernel, operands: Operands, tile: Tile) -> None:
             (total,) = stack.enter_context(
                 last_of(kernel, [total], block.counter, blocks, tile.splits)
             )
-        for axis, each in enumerate((block.rows, block.columns)):
-            if not each.exact:
-                stack.enter_context(code.when(each.inside(axis)))
+        stack.enter_context(_inside(block))
         result = operands.finish(total, block)
         fixed, column = operands.fixed(block), operands.column(block)
-        write_block(kernel, result, fixed, block.rows.along(0), column)
+        write_block(kernel, result, fixed, block.rows.along(0), column, early)
+
+
+def _read_early(
+    kernel: Kernel, operands: Operands, block: Block, tile: Tile
+) -> dict[Buffer, Value]:
+    """What the epilogue reads, on its way while terms are summed up."""
+    buffers = read_by_column(kernel.job) if tile.leaves_registers else []
+    buffers += read_by_element(kernel.job) if tile.early else []
+    if not buffers:
+        return {}
+    fixed, column = operands.fixed(block), operands.column(block)
+    with _inside(block):
+        return read_early(kernel, buffers, fixed, block.rows.along(0), column)
+
+
+@contextmanager
+def _inside(block: Block) -> Iterator[None]:
+    """Statements for the rows and columns that there are."""
+    with ExitStack() as stack:
+        for axis, each in enumerate((block.rows, block.columns)):
+            if not each.exact:
+                stack.enter_context(each.code.when(each.inside(axis)))
+        yield
 
 
 def _block_of(kernel: Kernel, extents: Extents, tile: Tile, *, grouped: bool) -> Block:

@@ -94,7 +94,8 @@ class _Bytes:
             matrix = data.reshape(data.shape[0], -1) if isinstance(op, QuantizedConv) else data
             matrix = matrix.reshape(matrix.shape[-2:])
             wide = matrix.astype(np.int32) - moved
-            return wide.sum(1 if flips else 0, dtype=np.int32)
+            sums: Array = wide.sum(1 if flips else 0, dtype=np.int32)
+            return sums
 
         order = f"sums of columns{'' if flips else ' transposed'} from {moved}"
         return self.kernel.packed(weight, order, add_up, i32)
@@ -151,6 +152,10 @@ class _ByteWindows(_Bytes, Windows):
         self.prepare()
         Windows.begin(self, block)
 
+    def _read_bias(self, block: Block) -> Value | None:
+        """None of floats."""
+        return None
+
 
 def _is_weight(buffer: Buffer) -> bool:
     return buffer.root.region is Region.CONSTANT and buffer.type.size > 0
@@ -189,9 +194,8 @@ def write_quantized_matmul(job: Job, target: CudaTarget, plan: KernelPlan) -> Ke
 
 def _conv_accepts(step: OpInstr, target: CudaTarget) -> bool:
     layout = ConvLayout(step)
-    is_depthwise = layout.channels == 1 and layout.groups == layout.shape[-1]
     is_known = _is_weight(layout.weight) and layout.x.type.size > 0
-    return is_known and layout.x.strides[-1] == 1 and not (is_depthwise and layout.groups > 1)
+    return is_known and layout.x.strides[-1] == 1 and not layout.is_depthwise
 
 
 def _conv_plans(job: Job, target: CudaTarget) -> list[KernelPlan]:

@@ -16,6 +16,10 @@ SUM_BYTES = 4
 """Bytes of a sum, of f32 or i32."""
 LEAST_TERMS = 16
 """Terms of the smallest block that tensor cores multiply; 32 of bytes."""
+MOST_SUMS = 64
+"""Sums of a thread that leave it registers for other things."""
+THREADS = 32
+"""Of a warp."""
 IEEE = "ieee"
 """Products of f32 are rounded as f32 is."""
 
@@ -43,6 +47,8 @@ class Tile:
     """Blocks of operands that are on their way at once."""
     splits: int = 1
     """Programs that share the terms of a block of results."""
+    early: bool = False
+    """Whether what the epilogue reads is asked for ahead of the loop over terms."""
     precision: str = IEEE
     """How products of f32 are computed: `ieee`, `tf32x3` or `tf32`."""
 
@@ -53,7 +59,8 @@ class Tile:
         assert isinstance(shape, tuple)
         rows, columns, terms = shape
         numbers = (_number(settings.get(name, 1)) for name in ("warps", "stages", "split"))
-        return Tile(rows, columns, terms, *numbers, str(settings.get("precision", IEEE)))
+        early, precision = bool(settings.get("early")), str(settings.get("precision", IEEE))
+        return Tile(rows, columns, terms, *numbers, early, precision)
 
     @property
     def settings(self) -> dict[str, Setting]:
@@ -65,9 +72,16 @@ class Tile:
         }
         if self.splits > 1:
             settings["split"] = self.splits
+        if self.early:
+            settings["early"] = 1
         if self.precision != IEEE:
             settings["precision"] = self.precision
         return settings
+
+    @property
+    def leaves_registers(self) -> bool:
+        """Whether threads can keep what the epilogue reads for each column."""
+        return self.rows * self.columns <= MOST_SUMS * THREADS * self.warps
 
     def tiles(self, extents: Extents) -> tuple[int, int]:
         """How many blocks there are of rows, and of columns."""

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from afterglow.backends.cuda.tl import Code, Pointer, Value
 from afterglow.backends.cuda.tl.types import spell
+from afterglow.backends.cuda.tl.value import Shape
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import f32
 
@@ -55,9 +56,7 @@ def numbers(code: Code, block: Value | int, size: int, extent: int) -> Numbers:
     return Numbers(own, extent, extent % size == 0)
 
 
-def load(
-    pointer: Pointer, place: Value, masks: Iterable[Value], fill: Value | float = 0
-) -> Value:
+def load(pointer: Pointer, place: Value, masks: Iterable[Value], fill: Value | float = 0) -> Value:
     """The elements at places, and something else where a condition does not hold."""
     with ExitStack() as stack:
         for mask in masks:
@@ -67,8 +66,19 @@ def load(
 
 def multiply_add(code: Code, left: Value, right: Value, total: Value, precision: str) -> None:
     """Add a product of two blocks to their sums."""
+    rows, columns = total.shape
+    # an operand of which the stride is 0 along an axis is read once for all places there
+    terms = max(left.shape[1], right.shape[0])
+    left, right = _whole(code, left, (rows, terms)), _whole(code, right, (terms, columns))
     chosen = f', input_precision="{precision}"' if left.dtype is f32 else ""
     if total.dtype.is_integer:
         chosen = f", out_dtype={spell(total.dtype)}"
     text = f"tl.dot({left.text}, {right.text}, {total.text}{chosen})"
     code.perform(f"{total.text} = {text}")
+
+
+def _whole(code: Code, block: Value, shape: Shape) -> Value:
+    """A block in the shape of an operand: where there is one row, all are read from it."""
+    if block.shape == shape:
+        return block
+    return code.define(f"tl.broadcast_to({block.text}, {shape})", block.dtype, shape)

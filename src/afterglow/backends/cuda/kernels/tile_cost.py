@@ -29,7 +29,7 @@ CACHE_RATE = 60e9
 ALONE_RATE = 110e9
 """The same, if others ask for none."""
 WIDE, NARROW = 0.6, 0.4
-"""The part of the peak of tensor cores that loops reach, by whole groups of warps or single ones."""
+"""The part of the peak of tensor cores that loops reach, by groups of warps or single ones."""
 PLAIN = 0.5
 """The part of the peak that loops reach without tensor cores."""
 MEMORY = 0.85
@@ -40,6 +40,7 @@ VECTOR = 16
 """Bytes that a thread reads at once at best."""
 WARP, WARPS, REGISTERS = 32, 64, 65536
 """Threads of a warp; warps and registers of a multiprocessor."""
+REGISTER_BYTES = 4
 OTHER_REGISTERS = 64
 """Registers of a thread besides sums."""
 MOST_REGISTERS = 255
@@ -58,8 +59,8 @@ class Work:
     """Of an element of the left operand, and of the right one, where they are multiplied."""
     moved: int
     """Bytes of all that is read and written."""
-    reads_more: bool = False
-    """Whether the epilogue reads as many elements as it writes."""
+    read_more: int = 0
+    """Bytes that the epilogue reads for each result, besides what it reads for all."""
     vector: int = VECTOR
     """Bytes of the left operand that are read at once."""
     line: int = 0
@@ -88,21 +89,25 @@ def shared_bytes(tile: Tile, work: Work) -> int:
     return max(tile.stages * block_bytes(tile, work), tile.rows * tile.columns * 4)
 
 
-def registers(tile: Tile) -> int:
+def registers(tile: Tile, work: Work) -> int:
     """Registers of a thread, about."""
-    return tile.rows * tile.columns // (tile.warps * WARP) + OTHER_REGISTERS
+    results = tile.rows * tile.columns // (tile.warps * WARP)
+    early = results * work.read_more // REGISTER_BYTES if tile.early else 0
+    return results + early + OTHER_REGISTERS
 
 
 def fits(tile: Tile, work: Work, target: CudaTarget) -> bool:
     """Whether a program has the memory that it needs."""
-    return shared_bytes(tile, work) <= target.shared_bytes and registers(tile) <= MOST_REGISTERS
+    return (
+        shared_bytes(tile, work) <= target.shared_bytes and registers(tile, work) <= MOST_REGISTERS
+    )
 
 
 def seconds(tile: Tile, work: Work, target: CudaTarget) -> float:
     """The time of a kernel."""
     programs = tile.blocks(work.extents) * tile.splits
     steps = -(-work.steps(tile.terms) // tile.splits)
-    end = END + (READ_MORE if work.reads_more else 0) + _sharing(tile)
+    end = END + (READ_MORE if work.read_more and not tile.early else 0) + _sharing(tile)
     waiting = LOAD / max(1, tile.stages - 1)
     least = block_bytes(tile, work) / ALONE_RATE
     chain = BEGIN + max(0, steps - 1) * max(waiting, least) + end
@@ -148,5 +153,5 @@ def _rate(tile: Tile, work: Work, target: CudaTarget) -> float:
 def _together(tile: Tile, work: Work, target: CudaTarget) -> int:
     """Programs that a multiprocessor holds at once."""
     by_shared = target.shared_bytes // max(shared_bytes(tile, work), 1)
-    by_registers = REGISTERS // (registers(tile) * WARP * tile.warps)
+    by_registers = REGISTERS // (registers(tile, work) * WARP * tile.warps)
     return max(1, min(by_shared, by_registers, WARPS // tile.warps))

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from afterglow.backends.broadcast import chain_strides
 from afterglow.backends.cuda.kernels.tile import IEEE, Tile
 from afterglow.backends.cuda.kernels.tile_cost import Work, fits, seconds
 from afterglow.backends.cuda.target import CudaTarget
@@ -83,14 +82,14 @@ def _tiles(work: Work, target: CudaTarget, precision: str) -> Iterator[Tile]:
             scaled,
             warps,
             stages,
-            1,
-            precision,
+            precision=precision,
         )
         for own in _terms(work, scaled):
             for splits in _splits(replace(tile, terms=own), work, target):
-                found = replace(tile, terms=own, splits=splits)
-                if fits(found, work, target):
-                    yield found
+                for early in (False, True) if work.read_more and splits == 1 else (False,):
+                    found = replace(tile, terms=own, splits=splits, early=early)
+                    if fits(found, work, target):
+                        yield found
 
 
 def _terms(work: Work, wanted: int) -> list[int]:
@@ -117,15 +116,3 @@ def power_of_two(number: int) -> int:
 def moved_bytes(job: Job) -> int:
     """What a kernel reads and writes."""
     return sum(buffer.type.nbytes for buffer in job.buffers)
-
-
-def reads_more(job: Job) -> bool:
-    """Whether the steps after the anchor read an element for each result."""
-    assert job.anchor is not None
-    shape = job.anchor.outs[0].type.shape
-    strides = chain_strides(job.after, shape)
-    made = {out for step in job.steps for out in step.outs}
-    return any(
-        buffer not in made and all(s != 0 for s, n in zip(own, shape, strict=True) if n > 1)
-        for buffer, own in strides.items()
-    )

@@ -2,37 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from afterglow.backends.broadcast import Strides, chain_strides, merge_alike, strides_within
 from afterglow.backends.cuda.kernels.kernel import Kernel
 from afterglow.backends.cuda.tl import Value
-from afterglow.backends.items.chain import places_of, run_chain, store_results
+from afterglow.backends.cuda.tl.types import computed
+from afterglow.backends.items.chain import load, places_of, run_chain, store_results
+from afterglow.backends.job import Job
+from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.instr import Buffer
 
 
 def write_block(
-    kernel: Kernel, result: Value, fixed: Sequence[Value], row: Value, column: Value
+    kernel: Kernel,
+    result: Value,
+    fixed: Sequence[Value],
+    row: Value,
+    column: Value,
+    early: Mapping[Buffer, Value] | None = None,
 ) -> None:
     """Do the steps after the anchor to a block of its result, and write what is in memory.
 
     `fixed` are the places along the first axes, the same in the whole block; `row` counts the
-    places along the others but the last, and `column` is the place there.
+    places along the others but the last, and `column` is the place there. What was read `early` is
+    not read again.
     """
-    steps, out = kernel.job.after, kernel.step.outs[0]
-    extents, strides = _merged(kernel, len(fixed))
-    places = [*fixed, *places_of(kernel, row, extents), column]
-    values = run_chain(kernel, steps, {out: result}, places, strides)
+    out = kernel.step.outs[0]
+    places, strides = _places(kernel, fixed, row, column)
+    known = {b: convert(value, computed(value.dtype)) for b, value in (early or {}).items()}
+    values = run_chain(kernel, kernel.job.after, {**known, out: result}, places, strides)
     store_results(kernel, values, places, strides)
 
 
-def _merged(kernel: Kernel, fixed: int) -> tuple[tuple[int, ...], dict[Buffer, Strides]]:
-    """The axes of rows, as few as all operands allow, and the strides in the shape with those."""
+def read_early(
+    kernel: Kernel,
+    buffers: Sequence[Buffer],
+    fixed: Sequence[Value],
+    row: Value,
+    column: Value,
+) -> dict[Buffer, Value]:
+    """What the steps after the anchor read of some buffers."""
+    places, strides = _places(kernel, fixed, row, column)
+    return {
+        buffer: load(kernel, buffer, places, strides[buffer], to_move=True) for buffer in buffers
+    }
+
+
+def read_by_element(job: Job) -> list[Buffer]:
+    """What the steps after the anchor read an element of for each result."""
+    shape = _shape(job)
+    return [b for b, own in _read(job) if all(s for s, n in zip(own, shape, strict=True) if n > 1)]
+
+
+def read_by_column(job: Job) -> list[Buffer]:
+    """What the steps after the anchor read an element of for each column."""
+    return [buffer for buffer, own in _read(job) if own[-1] and not any(own[:-1])]
+
+
+def _read(job: Job) -> Iterator[tuple[Buffer, Strides]]:
+    """What the steps after the anchor read to compute with, and its strides among results."""
+    made = {out for step in job.steps for out in step.outs}
+    moved = {b for step in job.after if step.op.moves_only for b in step.ins}
+    for buffer, own in chain_strides(job.after, _shape(job)).items():
+        if buffer not in made and buffer not in moved:
+            yield buffer, own
+
+
+def _shape(job: Job) -> tuple[int, ...]:
+    assert job.anchor is not None
+    return job.anchor.outs[0].type.shape
+
+
+def _places(
+    kernel: Kernel, fixed: Sequence[Value], row: Value, column: Value
+) -> tuple[list[Value], dict[Buffer, Strides]]:
+    """The places of a block, and strides along them: of as few axes as all operands allow."""
     job, out = kernel.job, kernel.step.outs[0]
     shape = out.type.shape
     every = {**chain_strides(job.after, shape), out: strides_within(out, shape)}
     held = {buffer: own for buffer, own in every.items() if buffer not in job.locals}
-    rows = slice(fixed, len(shape) - 1)
+    first = len(fixed)
+    rows = slice(first, len(shape) - 1)
     extents, merged = merge_alike(shape[rows], [own[rows] for own in held.values()])
-    pairs = zip(held.items(), merged, strict=True)
-    return extents, {b: (*own[:fixed], *of_rows, own[-1]) for (b, own), of_rows in pairs}
+    strides = {
+        buffer: (*own[:first], *of_rows, own[-1])
+        for (buffer, own), of_rows in zip(held.items(), merged, strict=True)
+    }
+    return [*fixed, *places_of(kernel, row, extents), column], strides

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from afterglow.backends.cuda.driver.names import DEVICE, EMULATED
 from afterglow.memory import MAIN_MEMORY, MemorySpace
 from afterglow.support.errors import UsageError
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import DType
 from afterglow.types.dtype import bf16, f16
-
-DEVICE = "cuda"
-"""The name of the backend and of its device."""
-EMULATED = "emulated"
-"""The target whose kernels run on the processor, by Triton's interpreter."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ Values carry the kernel that they belong to, so that operators and functions wri
 the vocabulary of the element-wise expressions that all code generators share.
 """
 
-from afterglow.backends.cuda.tl.code import Code, Pointer
+from afterglow.backends.cuda.tl.code import Code
+from afterglow.backends.cuda.tl.pointer import Pointer
 from afterglow.backends.cuda.tl.value import Value
 from afterglow.backends.cuda.tl.vocabulary import TRITON
 from afterglow.backends.pointwise.vocabulary import declare

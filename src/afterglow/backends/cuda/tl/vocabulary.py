@@ -114,12 +114,33 @@ def _look_up(x: Value, table: Array) -> Value:
 
 def _sigmoid(x: Value, factor: Value | float = 1.0) -> Value:
     """factor / (1 + e^-x)."""
-    return factor / (_function("libdevice.exp", -x) + 1.0)
+    below = _exponential_below(-x) + 1.0
+    return _quick_quotient(factor if isinstance(factor, Value) else x.like(factor), below)
+
+
+def _quick_quotient(a: Value, b: Value) -> Value:
+    """a / b, which may be the neighbour of the nearest float."""
+    return a.derive(f"{a.text} / {b.text}", shape=broadcast(a.shape, b.shape))
+
+
+_TAIL = (
+    *(-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806),
+    *(0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277),
+)
+"""A polynomial in t = 1 / (1 + z / 2): log(erfc(z) / t) + z^2, for z from 0 on."""
 
 
 def _normal_distribution_doubled(x: Value) -> Value:
-    """1 + erf(x / sqrt(2))."""
-    return _function("libdevice.erfc", x * -(0.5**0.5))
+    """1 + erf(x / sqrt(2)), as exact where it is next to nothing as elsewhere."""
+    if x.dtype is not f32:
+        return _function("libdevice.erfc", x * -(0.5**0.5))
+    z = _absolute(x) * 0.5**0.5
+    t = _quick_quotient(x.like(1.0), z * 0.5 + 1.0)
+    power = x.like(_TAIL[-1])
+    for coefficient in reversed(_TAIL[:-1]):
+        power = _function("tl.fma", power, t, coefficient)
+    tail = t * _exponential_below(_function("tl.fma", -z, z, power))
+    return select(x < 0, tail, 2.0 - tail)
 
 
 def _square_root(x: Value) -> Value:

@@ -4,7 +4,8 @@ Values carry the kernel that they belong to, so that operators and functions wri
 the vocabulary of the element-wise expressions that all code generators share.
 """
 
-from afterglow.backends.opencl.clc.code import Code, Pointer
+from afterglow.backends.opencl.clc.code import Code
+from afterglow.backends.opencl.clc.pointer import Pointer
 from afterglow.backends.opencl.clc.value import Value
 from afterglow.backends.opencl.clc.vocabulary import CLC
 from afterglow.backends.pointwise.vocabulary import declare

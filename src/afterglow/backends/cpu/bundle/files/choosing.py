@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from afterglow.backends.bundling.fields import Field, fields_of
+from afterglow.backends.bundling.template import Text
 from afterglow.backends.capabilities import BundleExtent
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
-from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
-from afterglow.backends.cpu.bundle.files.template import Text
 
 _TABLE = Text("""
 /* All entries, for selection at run time; io is a pointer to the struct of that entry. */

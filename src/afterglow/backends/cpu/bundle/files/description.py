@@ -6,9 +6,9 @@ import hashlib
 import json
 from typing import Any
 
+from afterglow.backends.bundling.fields import Field, fields_of
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.extents import members_of
-from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.backends.cpu.bundle.files.states import shared_state
 from afterglow.runtime.library import FORMAT
 from afterglow.types import FillLevel

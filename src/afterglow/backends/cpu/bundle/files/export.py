@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from afterglow.backends.cpu.bundle.code import BundleCode
-from afterglow.backends.cpu.bundle.describe import describe_object
-from afterglow.backends.cpu.bundle.files.description import describe, digest_of, to_json
-from afterglow.backends.cpu.bundle.files.header import write_header
-from afterglow.backends.cpu.bundle.files.language import language_files
-from afterglow.backends.cpu.bundle.files.makefiles import building_files, write_readme
-from afterglow.backends.cpu.bundle.files.manifest import (
+from afterglow.backends.bundling.manifest import (
     Content,
     check_replaceable,
     digest_of_content,
     manifest_name,
     write_manifest,
 )
+from afterglow.backends.cpu.bundle.code import BundleCode
+from afterglow.backends.cpu.bundle.describe import describe_object
+from afterglow.backends.cpu.bundle.files.description import describe, digest_of, to_json
+from afterglow.backends.cpu.bundle.files.header import write_header
+from afterglow.backends.cpu.bundle.files.language import language_files
+from afterglow.backends.cpu.bundle.files.makefiles import building_files, write_readme
 from afterglow.backends.cpu.bundle.files.shared import library_name, link_library
 from afterglow.runtime.bundle import Bundle
 from afterglow.runtime.library_file import seal_library

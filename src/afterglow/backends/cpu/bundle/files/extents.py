@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from afterglow.backends.cpu.bundle.code import EntryCode
-from afterglow.backends.cpu.bundle.files.fields import (
+from afterglow.backends.bundling.fields import (
     Field,
     fields_of,
     identifier,
     name_in_model,
 )
-from afterglow.backends.cpu.bundle.files.template import Text
+from afterglow.backends.bundling.template import Text
+from afterglow.backends.cpu.bundle.code import EntryCode
 from afterglow.support.names import NameScope
 from afterglow.types.extent import Atom, Dim, Extreme, Quotient, RangedExtent, dims_of, smallest
 

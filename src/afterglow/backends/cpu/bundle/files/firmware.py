@@ -6,10 +6,10 @@ device.
 
 from __future__ import annotations
 
+from afterglow.backends.bundling.template import Text
 from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.files.extents import members_of
 from afterglow.backends.cpu.bundle.files.systems import gcc_flags, gcc_name, zig_flags
-from afterglow.backends.cpu.bundle.files.template import Text
 
 _PROGRAM = Text("""\
 /* Checks @prefix on a device: link it with the startup code and the linker script of the board.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from afterglow.backends.bundling.fields import Field, fields_of, name_in_model
+from afterglow.backends.bundling.template import Text
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.choosing import write_choosing
 from afterglow.backends.cpu.bundle.files.extents import parameter, write_extents
-from afterglow.backends.cpu.bundle.files.fields import Field, fields_of, name_in_model
 from afterglow.backends.cpu.bundle.files.states import initialiser, write_states
-from afterglow.backends.cpu.bundle.files.template import Text
 from afterglow.runtime.native.status import Status
 
 TEAM = """\

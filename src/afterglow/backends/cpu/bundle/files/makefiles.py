@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from afterglow.backends.bundling.fields import fields_of
+from afterglow.backends.bundling.template import Text
 from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.files.extents import members_of
-from afterglow.backends.cpu.bundle.files.fields import fields_of
 from afterglow.backends.cpu.bundle.files.firmware import firmware_files, firmware_steps
 from afterglow.backends.cpu.bundle.files.language import generates
 from afterglow.backends.cpu.bundle.files.pool import POOL_C, POOL_H
 from afterglow.backends.cpu.bundle.files.program import write_program
 from afterglow.backends.cpu.bundle.files.systems import System, system_of, zig_flags
-from afterglow.backends.cpu.bundle.files.template import Text
 from afterglow.backends.cpu.bundle.files.web import web_files, web_steps
 from afterglow.runtime.native.status import Status
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from afterglow.backends.bundling.fields import Field, fields_of
+from afterglow.backends.bundling.template import Text
 from afterglow.backends.cpu.bundle.code import BundleCode
-from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.backends.cpu.bundle.files.program_extents import program_extents
 from afterglow.backends.cpu.bundle.files.states import initialiser
-from afterglow.backends.cpu.bundle.files.template import Text
 
 _PROGRAM = Text(r"""/* Runs @prefix on files.
  *

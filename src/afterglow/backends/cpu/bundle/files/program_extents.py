@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afterglow.backends.bundling.fields import Field
+from afterglow.backends.bundling.template import Text
 from afterglow.backends.cpu.bundle.code import EntryCode
 from afterglow.backends.cpu.bundle.files.extents import members_of
-from afterglow.backends.cpu.bundle.files.fields import Field
-from afterglow.backends.cpu.bundle.files.template import Text
 
 _DEFINITIONS = Text(r"""
 static @{prefix}_extents extents;

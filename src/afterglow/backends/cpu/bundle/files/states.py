@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from afterglow.backends.bundling.fields import Field, fields_of
+from afterglow.backends.bundling.template import Text
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
-from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
-from afterglow.backends.cpu.bundle.files.template import Text
 from afterglow.support.lazy_dataclass import dataclass
 
 _STATE = Text("""

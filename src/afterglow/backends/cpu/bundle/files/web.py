@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from afterglow.backends.bundling.template import Text
 from afterglow.backends.cpu.bundle.code import BundleCode
 from afterglow.backends.cpu.bundle.files.systems import zig_target
-from afterglow.backends.cpu.bundle.files.template import Text
 
 LINK_OPTIONS = ("-nostdlib", "-Wl,--no-entry", "-Wl,--export-dynamic")
 """Options of a C compiler to link a module without an entry point that exports all functions."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from afterglow.backends.bundling.fields import Field, fields_of
 from afterglow.backends.cpu.bundle.code import BundleCode, EntryCode
 from afterglow.backends.cpu.bundle.files.extents import members_of
-from afterglow.backends.cpu.bundle.files.fields import Field, fields_of
 from afterglow.backends.cpu.bundle.files.language import bpe, sentencepiece
 from afterglow.backends.cpu.bundle.files.language.interface import HEADER
 from afterglow.backends.cpu.bundle.files.language.patterns import pattern_tables

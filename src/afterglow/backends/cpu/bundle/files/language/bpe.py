@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.bundle.files.template import Text
+from afterglow.backends.bundling.template import Text
 
 RATE = r"""
 /* How early two neighbours are joined, the higher the earlier; -infinity if they are not. */

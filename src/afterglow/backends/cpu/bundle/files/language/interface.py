@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.bundle.files.template import Text
+from afterglow.backends.bundling.template import Text
 
 HEADER = Text(r"""/* Text from @name: tokenizer, sampler and the loop that generates.
  *

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.bundle.files.template import Text
+from afterglow.backends.bundling.template import Text
 
 PROGRAM = Text(r"""/* Generates text with @name and prints it as it comes.
  *

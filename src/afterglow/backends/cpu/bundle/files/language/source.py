@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.bundle.files.template import Text
+from afterglow.backends.bundling.template import Text
 
 SOURCE = Text(r"""/* See @{name}_text.h. */
 #include "@{name}_text.h"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-from afterglow.backends.cpu.bundle.code import EntryCode
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.names import NameScope
-from afterglow.types import FillLevel, Port, TensorType
+from afterglow.types import FillLevel, Interface, Port, TensorType
 from afterglow.types.dtype import DType, Kind, f32, f64
 
 _RESERVED = frozenset(
@@ -89,6 +89,22 @@ _RESERVED = frozenset(
 """Words of C and C++ that name nothing else."""
 
 
+class BundledProgram(Protocol):
+    """A program of a bundle, with the names that the model has for what it takes and gives."""
+
+    @property
+    def interface(self) -> Interface:
+        """What it takes and gives."""
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        """The names of its inputs."""
+
+    @property
+    def output_names(self) -> Sequence[str]:
+        """The names of its outputs."""
+
+
 @dataclass(frozen=True)
 class Field:
     """A member of a struct of pointers: `role` is input, output or state."""
@@ -123,7 +139,7 @@ class Field:
         return f"{self.type.dtype}[{', '.join(in_comment(str(n)) for n in self.type.shape)}]"
 
 
-def fields_of(entry: EntryCode) -> list[Field]:
+def fields_of(entry: BundledProgram) -> list[Field]:
     """Inputs, outputs, states, in the order of the struct."""
     scope = NameScope()
     found = []
@@ -134,7 +150,7 @@ def fields_of(entry: EntryCode) -> list[Field]:
     return found
 
 
-def _ports(entry: EntryCode) -> Iterator[tuple[str, str, Port]]:
+def _ports(entry: BundledProgram) -> Iterator[tuple[str, str, Port]]:
     interface = entry.interface
     for name, port in zip(entry.input_names, interface.inputs, strict=True):
         yield "input", name, port
