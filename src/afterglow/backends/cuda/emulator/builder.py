@@ -89,6 +89,7 @@ class _Semantic(TritonSemantic):  # type: ignore[misc]  # Triton has no types
     """The rules of types, with a short way for operands of the same type."""
 
     def binary_op_type_checking_impl(self, lhs: Any, rhs: Any, *options: Any, **named: Any) -> Any:
+        """Two operands as the same type and shape."""
         if not options and not named and _are_alike(lhs, rhs):
             return lhs, rhs
         return super().binary_op_type_checking_impl(lhs, rhs, *options, **named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from afterglow.backends.cuda.kernels.costs import LAUNCH_SECONDS
 from afterglow.backends.cuda.kernels.lines import power_of_two
@@ -25,7 +25,7 @@ _F32_SLOWER = 16
 """The same for products of f32, each of which is several of narrower floats."""
 _SECONDS_PER_BLOCK, _SECONDS_PER_KEY = 0.4e-6, 4e-9
 """The time of a block of keys in a program that is alone on its multiprocessor, about."""
-_WAIT = {2: 1.0, 3: 0.9}
+_WAIT = {1: 2.0, 2: 1.0, 3: 0.9}
 """The part of that time that is left with so many blocks on their way."""
 _SECONDS_BETWEEN_BLOCKS = 0.05e-6
 _COMBINING_SECONDS = 1e-6
@@ -119,20 +119,17 @@ def padded(extent: int) -> int:
 
 def attention_plans(extents: AttentionExtents, target: CudaTarget) -> list[KernelPlan]:
     """The ways to divide the work, the cheapest first."""
-    tiles = dict.fromkeys((*_tiles(extents, target, (32, 64, 128)),)) or _tiles(
-        extents, target, (16,)
-    )
-    found = [_plan(extents, tile, target) for tile in tiles]
+    usual = [*_tiles(extents, target)]
+    tiles = usual or [*_shared(extents, LEAST, LEAST, 1, target)]
+    found = [_plan(extents, tile, target) for tile in dict.fromkeys(tiles)]
     return sorted(found, key=lambda plan: plan.cost)[:_MOST_PLANS]
 
 
-def _tiles(
-    extents: AttentionExtents, target: CudaTarget, sizes: Sequence[int]
-) -> Iterator[AttentionTile]:
+def _tiles(extents: AttentionExtents, target: CudaTarget) -> Iterator[AttentionTile]:
     most = min(_MOST_ROWS, padded(extents.rows))
     rows = LEAST
     while rows <= most:
-        for keys in sizes:
+        for keys in (32, 64, 128):
             for stages in (2, 3):
                 if _fits(extents, rows, keys, stages, target):
                     yield from _shared(extents, rows, keys, stages, target)
@@ -164,7 +161,10 @@ def _fits(extents: AttentionExtents, rows: int, keys: int, stages: int, target: 
     """Whether blocks fit in shared memory, and sums in registers."""
     width, columns = padded(extents.width), padded(extents.columns)
     size = max(2, extents.dtype.itemsize)
-    shared = (stages * keys * (width + columns) + rows * width) * size
+    # products of f32 by parts keep the low parts of operands, too
+    copies = 2 if extents.dtype is f32 and rows > LEAST else 1
+    held = (stages + copies - 1) * keys * (width + columns) + copies * rows * width
+    shared = held * size
     warps = _warps(rows, extents)
     registers = (rows * columns + 2 * rows * keys) / (warps * 32)
     room = min(_MOST_REGISTERS, _REGISTERS // (warps * 32) - _OTHER_REGISTERS)
