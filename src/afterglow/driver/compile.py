@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from afterglow.driver.backends import check_devices, compile_module
 from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
@@ -17,7 +18,6 @@ from afterglow.driver.described import describe_options
 from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.made import made_from
 from afterglow.driver.options import Options, check_bindings, model_title
-from afterglow.driver.partitioning import Partitioned, check_devices, compile_module
 from afterglow.driver.profiled import open_profiled
 from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
@@ -259,6 +259,9 @@ class Recipe(Specialiser):
             raise UsageError(
                 f"no stage {name!r} of a model on several devices", help=f"there are {known}"
             )
+        # here, because few models are compiled for several devices
+        from afterglow.driver.partitioning import Partitioned  # noqa: PLC0415
+
         partitioned = Partitioned(replace(self.last, progress=None))
         module, _ = import_with_state(self.source, self.last)
         if name == PARTITIONS:
