@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
@@ -36,6 +37,11 @@ def test_each_step_of_a_chain_is_looked_at_once_for_each_axis(
 ) -> None:
     seen: list[OpInstr] = []
     genuine = tiling._result_axis
-    monkeypatch.setattr(tiling, "_result_axis", lambda s, axes: seen.append(s) or genuine(s, axes))
+
+    def noted(step: OpInstr, axis_of: Mapping[Buffer, int | None]) -> int | None:
+        seen.append(step)
+        return genuine(step, axis_of)
+
+    monkeypatch.setattr(tiling, "_result_axis", noted)
     tile_axes(chain(20))
     assert len(seen) == 2 * 20

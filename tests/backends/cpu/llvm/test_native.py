@@ -35,6 +35,6 @@ def test_the_help_for_llvmlite_names_the_versions_of_the_project() -> None:
 
 
 def test_only_long_functions_release_the_lock_of_python() -> None:
-    keeping = ctypes.PYFUNCTYPE(None)._flags_  # type: ignore[attr-defined]
+    keeping = ctypes.PYFUNCTYPE(None)._flags_
     releasing = {name for name, call in native._CALL.items() if type(call)._flags_ != keeping}
     assert releasing == set(LONG)
