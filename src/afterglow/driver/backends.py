@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from afterglow.driver.devices import is_own_backend
 from afterglow.driver.options import Options, is_duration
@@ -12,6 +13,9 @@ from afterglow.graph import Module
 from afterglow.runtime import CompiledFunction
 from afterglow.support.errors import CompileError, UsageError
 from afterglow.support.plugins import plugin_failures
+
+if TYPE_CHECKING:
+    from afterglow.driver.partitioning import Partitioned
 
 
 def check_devices(options: Options, *, here: bool = False) -> None:
@@ -32,10 +36,15 @@ def compile_module(module: Module, options: Options) -> CompiledFunction:
     with _backend_failures(options):
         if not options.devices:
             return Stages(options).finish(module)
-        # here, because few models are compiled for several devices
-        from afterglow.driver.partitioning import Partitioned  # noqa: PLC0415
+        return partitioned(options).finish(module)
 
-        return Partitioned(options).finish(module)
+
+def partitioned(options: Options) -> Partitioned:
+    """The stages of a model that several devices run."""
+    # here, because few models are compiled for several devices
+    from afterglow.driver.partitioning import Partitioned  # noqa: PLC0415
+
+    return Partitioned(options)
 
 
 def _backend_failures(options: Options) -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from afterglow.driver.backends import check_devices, compile_module
+from afterglow.driver.backends import check_devices, compile_module, partitioned
 from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
@@ -259,14 +259,11 @@ class Recipe(Specialiser):
             raise UsageError(
                 f"no stage {name!r} of a model on several devices", help=f"there are {known}"
             )
-        # here, because few models are compiled for several devices
-        from afterglow.driver.partitioning import Partitioned  # noqa: PLC0415
-
-        partitioned = Partitioned(replace(self.last, progress=None))
+        stages = partitioned(replace(self.last, progress=None))
         module, _ = import_with_state(self.source, self.last)
         if name == PARTITIONS:
-            return str(partitioned.plan(module))
-        return print_module(module if name == "import" else partitioned.whole.optimise(module))
+            return str(stages.plan(module))
+        return print_module(module if name == "import" else stages.whole.optimise(module))
 
 
 def beyond_bounds(
