@@ -69,8 +69,8 @@ class Limit:
 
 
 LIMITS = {
-    "mobilenetv2": Limit(42, 4),
-    "resnet50": Limit(66, 3.5),
+    "mobilenetv2": Limit(36, 4),
+    "resnet50": Limit(54, 2.7),
     "bert_base_128": Limit(45, 2),
     "vgg19": Limit(60, 2.3),
     "densenet121": Limit(110, 5),

@@ -66,6 +66,8 @@ DOORS = {
     "afterglow.backends.cuda.device": "the emulator, for programs that are compiled for it",
     "afterglow.backends.cuda.factory": "its kernels, for compilations that ask for CUDA",
     "afterglow.backends.opencl.factory": "its kernels, for compilations that ask for OpenCL",
+    "afterglow.driver.backends": "the partitioner, for models that several devices run",
+    "afterglow.driver.stages": "the checker of plans, for passes that are verified",
     "afterglow.driver.devices": "the interpreter, for models of which the host runs something",
     "afterglow.driver.rounding": "the compiler, which runs a model to round its weights",
     "afterglow.driver.loading": "the compiler, for models with data-dependent shapes",

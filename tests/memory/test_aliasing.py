@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 
 import numpy as np
 import pytest
@@ -357,3 +358,34 @@ def test_a_buffer_that_fits_an_output_only_at_large_extents_stays_in_the_arena()
         """)
         lies_in_y = "%a = view %y" in print_program(program)
         assert lies_in_y == moves, rows
+
+
+def _chain(steps: int) -> str:
+    """A program whose values are each read by the next step only; the output is written last."""
+    lines = ["program @main {", "  input %x : f32[64]", "  output %y : f32[64]"]
+    for number in range(steps):
+        read = "%x" if number == 0 else f"%v{number - 1}"
+        lines += [f"  %v{number} = alloc f32[64]", f"  exp out %v{number}, in {read}"]
+        lines += [f"  dealloc {read}"] if number else []
+    last = f"%v{steps - 1}"
+    return "\n".join([*lines, f"  exp out %y, in {last}", f"  dealloc {last}", "}"])
+
+
+def _calls_of_aliasing(steps: int) -> int:
+    program, calls = parse_program(_chain(steps)), 0
+
+    def note(_frame: object, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(note)
+    try:
+        assert alias_memory(program) > 0
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_the_work_is_proportional_to_the_number_of_steps() -> None:
+    _calls_of_aliasing(10)
+    assert _calls_of_aliasing(800) < 4 * 1.1 * _calls_of_aliasing(200)

@@ -10,6 +10,8 @@ from afterglow.ops.elementwise import Add, Div, Mul, Sub
 from afterglow.ops.normalization import BatchNorm
 from afterglow.transforms.fold_affine import FOLD_AFFINE
 from afterglow.types import TensorType
+from afterglow.types.dtype import f32
+from afterglow.types.scaled import ScaledArray
 from tests.transforms.rewriting import assert_same_meaning, check_declines, check_rewrites
 
 CONV = "{strides = (1,), pads = (0, 0), dilations = (1,), groups = 1}"
@@ -327,3 +329,29 @@ def test_parameters_are_rounded_once(dtype: object) -> None:
     assert folded.dtype == dtype
     np.testing.assert_array_equal(folded, exact.astype(dtype))
     run_function(function, [random(1, 3, 2, dtype=dtype)])
+
+
+def test_a_large_weight_is_scaled_when_somebody_reads_it() -> None:
+    f = Function("main")
+    b = Builder(f)
+    weight = np.linspace(-1, 1, 1 << 15, dtype=np.float32).reshape(128, 1, 256)
+    x = f.input("x", TensorType(f32, (1, 3, 256)))
+    y = b.emit(Conv((1,), (0, 0), (1,), 1), x, b.constant(weight, "w"))
+    f.output("y", b.emit(Mul(), y, b.constant(np.array(0.1, np.float32), "s")))
+    FOLD_AFFINE.run(f)
+    verify_module(f.module)
+    (folded,) = f.constants()
+    assert isinstance(folded.content, ScaledArray)
+    expected = (weight.astype(np.float64) * np.float32(0.1)).astype(np.float32)
+    assert np.array_equal(folded.data, expected)
+    assert f.module.clone().constants[folded.name].content is folded.content
+
+
+def test_a_large_weight_that_would_overflow_is_not_scaled() -> None:
+    f = Function("main")
+    b = Builder(f)
+    weight = np.full((128, 1, 256), 1e30, np.float32)
+    x = f.input("x", TensorType(f32, (1, 3, 256)))
+    y = b.emit(Conv((1,), (0, 0), (1,), 1), x, b.constant(weight, "w"))
+    f.output("y", b.emit(Mul(), y, b.constant(np.array(1e20, np.float32), "s")))
+    assert not FOLD_AFFINE.run(f)

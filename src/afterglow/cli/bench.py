@@ -26,8 +26,8 @@ from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.saved import is_given, load_saved, no_other_engine, saved_feed
 from afterglow.cli.session import Session
 from afterglow.cli.verb_command import VerbCommand
+from afterglow.driver.backends import check_devices
 from afterglow.driver.described import describe_options
-from afterglow.driver.partitioning import check_devices
 from afterglow.driver.stages import Stages
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.report.bench import PEERS, BenchPlan, Measurement, compare

@@ -26,9 +26,9 @@ from afterglow.cli.report import memory_table, stage_table
 from afterglow.cli.request import Request, takes_model, takes_state
 from afterglow.cli.session import Session
 from afterglow.cli.verb_command import VerbCommand
+from afterglow.driver.backends import compile_module
 from afterglow.driver.compile import Recipe, beyond_bounds
 from afterglow.driver.made import made_from
-from afterglow.driver.partitioning import compile_module
 from afterglow.driver.sources import Source
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.instr import OpInstr, Stack, print_program

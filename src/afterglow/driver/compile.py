@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from afterglow.driver.backends import check_devices, compile_module, partitioned
 from afterglow.driver.bodies import Bodies
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.bundles import compile_bundle
@@ -17,7 +18,6 @@ from afterglow.driver.described import describe_options
 from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.made import made_from
 from afterglow.driver.options import Options, check_bindings, model_title
-from afterglow.driver.partitioning import Partitioned, check_devices, compile_module
 from afterglow.driver.profiled import open_profiled
 from afterglow.driver.ranges import Ranges, given_ranges
 from afterglow.driver.sources import Source, open_source
@@ -259,11 +259,11 @@ class Recipe(Specialiser):
             raise UsageError(
                 f"no stage {name!r} of a model on several devices", help=f"there are {known}"
             )
-        partitioned = Partitioned(replace(self.last, progress=None))
+        stages = partitioned(replace(self.last, progress=None))
         module, _ = import_with_state(self.source, self.last)
         if name == PARTITIONS:
-            return str(partitioned.plan(module))
-        return print_module(module if name == "import" else partitioned.whole.optimise(module))
+            return str(stages.plan(module))
+        return print_module(module if name == "import" else stages.whole.optimise(module))
 
 
 def beyond_bounds(

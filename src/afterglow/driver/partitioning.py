@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from math import inf
@@ -11,8 +10,8 @@ from math import inf
 from afterglow.backends.capabilities import Profiling, Tuning
 from afterglow.driver.batch_split import BatchDevice, BatchShare, batch_shares, split_batch
 from afterglow.driver.device_rates import rates_of
-from afterglow.driver.devices import find_device, is_own_backend
-from afterglow.driver.options import Options, is_duration
+from afterglow.driver.devices import find_device
+from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages, find_backend
 from afterglow.graph import Function, Module
 from afterglow.instr import Program
@@ -31,9 +30,8 @@ from afterglow.runtime.logical_device import LogicalDevice
 from afterglow.runtime.partitioned.executable import PartitionedExecutable
 from afterglow.runtime.partitioned.graph import DEVICE, Part, PartGraph, to_artifact
 from afterglow.runtime.rates import Rates
-from afterglow.support.errors import CompileError, MemoryLimitError, UsageError
+from afterglow.support.errors import MemoryLimitError
 from afterglow.support.lazy_dataclass import dataclass
-from afterglow.support.plugins import plugin_failures
 from afterglow.types import Interface, Port
 
 MEASURED_TASKS = 100
@@ -42,36 +40,6 @@ HOST_MEMORY = "host memory"
 """Where inputs come from and outputs go to: no device of a user, and it computes nothing."""
 ATTEMPTS = 4
 """How often a model is placed anew because a device needs more memory than was estimated."""
-
-
-def check_devices(options: Options, *, here: bool = False) -> None:
-    """Refuse options that a backend they name cannot follow; `here`, what runs elsewhere."""
-    every = [options.on(device) for device in options.devices] or [options]
-    if options.devices and options.tune is not None and not is_duration(options.tune):
-        raise UsageError(f"cannot tune for {options.tune} s", help="give seconds above 0")
-    for each in every:
-        stages = Stages(replace(each, tune=None) if options.devices else each)
-        with _backend_failures(each):
-            find_backend(stages.options)
-            if here:
-                stages.check_runs_here()
-
-
-def compile_module(module: Module, options: Options) -> CompiledFunction:
-    """All stages from an imported module on, for one backend or for several devices."""
-    with _backend_failures(options):
-        if not options.devices:
-            return Stages(options).finish(module)
-        return Partitioned(options).finish(module)
-
-
-def _backend_failures(options: Options) -> AbstractContextManager[None]:
-    """Turns what backends of plug-ins raise into a `CompileError`; our own bugs stay bugs."""
-    backends = [device.backend for device in options.devices] or [options.backend]
-    plugins = [repr(name) for name in dict.fromkeys(backends) if not is_own_backend(name)]
-    if not plugins:
-        return nullcontext()
-    return plugin_failures(f"backend {', '.join(plugins)}", CompileError)
 
 
 @dataclass(frozen=True)

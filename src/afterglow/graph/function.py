@@ -16,6 +16,7 @@ from afterglow.support.names import NameScope
 from afterglow.types import Array, FillLevel, Quantization, TensorType
 from afterglow.types.extent import Extents, RangedExtent, undecided, walk_extents
 from afterglow.types.mapped import release_pages
+from afterglow.types.scaled import ScaledArray, source_of
 
 
 @dataclass
@@ -234,7 +235,9 @@ class Module:
         names = (name, *(f"{name}_{count}" for count in range(1, len(self.functions) + 1)))
         return Function(next(free for free in names if free not in self.functions), self)
 
-    def constant(self, name: str, data: Array, type: TensorType | None = None) -> Constant:
+    def constant(
+        self, name: str, data: Array | ScaledArray, type: TensorType | None = None
+    ) -> Constant:
         """Add a constant under `name`, or a name like it."""
         constant = Constant(self._names.claim(name), data, type)
         self.constants[constant.name] = constant
@@ -249,7 +252,7 @@ class Module:
     def erase_constant(self, constant: Constant) -> None:
         """Remove a constant that nothing uses."""
         del self.constants[constant.name]
-        release_pages(constant.data)
+        release_pages(source_of(constant.content))
         self._names.release(constant.name)
 
     def erase_state(self, state: Placeholder) -> None:
@@ -272,7 +275,7 @@ class Module:
         target = Module(self.name)
         values: dict[Value, Value] = {}
         for constant in self.constants.values():
-            values[constant] = target.constant(constant.name, constant.data, constant.type)
+            values[constant] = target.constant(constant.name, constant.content, constant.type)
         for state in self.states.values():
             level = state.level.bind(extents) if state.level and extents else state.level
             values[state] = target.state(state.name, _bound(state.type, extents), level)
@@ -328,7 +331,7 @@ class Cloner:
         if value not in self.values and isinstance(value, Constant):
             if self.target.module is self.source.module:
                 return value
-            self.values[value] = self.target.module.constant(value.name, value.data, value.type)
+            self.values[value] = self.target.module.constant(value.name, value.content, value.type)
         return self.values.get(value, value)
 
     def copy(self, node: Node) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 
 from afterglow.graph.op import Op
 from afterglow.graph.origins import Origins
-from afterglow.types import Array, FillLevel, Quantization, TensorType
+from afterglow.types import Array, DType, FillLevel, Quantization, TensorType
 from afterglow.types.extent import walk_extents
+from afterglow.types.scaled import ScaledArray, array_of
 
 if TYPE_CHECKING:
     from afterglow.graph.function import Function
@@ -63,13 +64,27 @@ Gradients: TypeAlias = tuple[Value | None, ...]
 
 
 class Constant(Value):
-    """A value known when compiling. Its array is never written, and may be a view of a file."""
+    """A value known when compiling. Its array is never written, and may be a view of a file.
+
+    `content` is the array, or how it follows from another; `data` is the array in any case.
+    """
 
     __match_args__ = ("data",)
 
-    def __init__(self, name: str, data: Array, type: TensorType | None = None) -> None:
-        super().__init__(name, type or TensorType.of(data))
-        self.data = data
+    def __init__(
+        self, name: str, data: Array | ScaledArray, type: TensorType | None = None
+    ) -> None:
+        super().__init__(name, type or TensorType(DType.of(data.dtype), data.shape))
+        self.content = data
+
+    @property
+    def data(self) -> Array:
+        """The array, in memory for as long as somebody holds it."""
+        return array_of(self.content)
+
+    @data.setter
+    def data(self, data: Array) -> None:
+        self.content = data
 
     def is_all(self, number: float) -> bool:
         """Whether every element equals `number`; cheap to ask of large constants."""

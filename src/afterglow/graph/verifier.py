@@ -55,9 +55,10 @@ def verify_function(function: Function) -> None:
 
 
 def _check_constant(constant: Constant) -> None:
-    data, type = constant.data, constant.type
-    if data.shape != type.shape or DType.of(data.dtype) is not type.dtype:
-        raise VerifyError(f"constant @{constant.name} is {type}, its data {TensorType.of(data)}")
+    content, type = constant.content, constant.type
+    held = TensorType(DType.of(content.dtype), content.shape)
+    if held.shape != type.shape or held.dtype is not type.dtype:
+        raise VerifyError(f"constant @{constant.name} is {type}, its data {held}")
 
 
 def _check_name(function: Function, value: Value, names: set[str]) -> None:

@@ -68,7 +68,7 @@ class _Binder:
             base=None if buffer.base is None else self.buffer(buffer.base),
             start=bind_extent(buffer.start, self.extents),
             strides=[bind_extent(stride, self.extents) for stride in buffer.strides],
-            data=buffer.data,
+            data=buffer.content,
         )
         copy.address, copy.memory = buffer.address, buffer.memory
         copy.donated = buffer.donated

@@ -10,6 +10,7 @@ import numpy as np
 from afterglow.support.names import spell
 from afterglow.types import Array, FillLevel, Quantization, TensorType
 from afterglow.types.extent import largest
+from afterglow.types.scaled import ScaledArray, array_of
 
 
 class Access(Enum):
@@ -66,7 +67,7 @@ class Buffer:
         base: Buffer | None = None,
         start: int = 0,
         strides: Sequence[int] | None = None,
-        data: Array | None = None,
+        data: Array | ScaledArray | None = None,
     ) -> None:
         self.name = name
         self.type = type
@@ -74,7 +75,8 @@ class Buffer:
         self.base = base
         self.start = start
         self.strides = row_major(type.shape) if strides is None else tuple(strides)
-        self.data = data
+        self.content = data
+        """The array of a constant, or how it follows from another."""
         self.address: int | None = None
         """Byte offset in the arena, once planned; of whole buffers in the arena only."""
         self.memory = ""
@@ -85,6 +87,15 @@ class Buffer:
         """How far a state is filled that grows."""
         self.quantization: Quantization | None = None
         """What the integers of an input or output stand for, to callers."""
+
+    @property
+    def data(self) -> Array | None:
+        """The array of a constant, in memory for as long as somebody holds it."""
+        return None if self.content is None else array_of(self.content)
+
+    @data.setter
+    def data(self, data: Array) -> None:
+        self.content = data
 
     @property
     def root(self) -> Buffer:

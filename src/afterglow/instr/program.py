@@ -20,6 +20,7 @@ from afterglow.support.errors import UsageError
 from afterglow.support.names import NameScope
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
 from afterglow.types.extent import Dim, dims_of, walk_extents
+from afterglow.types.scaled import ScaledArray
 
 
 class Program:
@@ -41,7 +42,11 @@ class Program:
         self.names = NameScope()
 
     def declare(
-        self, region: Region, name: str, type: TensorType, data: Array | None = None
+        self,
+        region: Region,
+        name: str,
+        type: TensorType,
+        data: Array | ScaledArray | None = None,
     ) -> Buffer:
         """Add a whole buffer; one of the arena lives from its `Alloc` to its `Dealloc`."""
         buffer = Buffer(self.names.claim(name), type, region, data=data)

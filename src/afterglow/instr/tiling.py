@@ -29,18 +29,25 @@ def tile_axes(stack: Stack) -> list[TileAxis]:
 
 
 def _follow(stack: Stack, axis: int) -> TileAxis | None:
-    """The tile axis that cuts the last result along `axis`, if there is one."""
+    """The tile axis that cuts the last result along `axis`, if there is one.
+
+    It is followed from the last step to the first, as one reads what another made: mostly, one
+    round reaches all.
+    """
     last = stack.body[-1].outs[0]
     axis_of: dict[Buffer, int | None] = {last: axis}
-    pending = [*stack.body]
+    pending = [*reversed(stack.body)]
     while pending:
-        reached = [step for step in pending if _result_axis(step, axis_of) is not None]
-        if not reached:
-            return None
-        for step in reached:
-            if not _cut(step, stack, axis_of):
+        left: list[OpInstr] = []
+        for step in pending:
+            along = _result_axis(step, axis_of)
+            if along is None:
+                left.append(step)
+            elif not _cut(step, along, stack, axis_of):
                 return None
-        pending = [step for step in pending if step not in reached]
+        if len(left) == len(pending):
+            return None
+        pending = left
     return TileAxis(last.type.shape[axis], axis_of)
 
 
@@ -58,10 +65,8 @@ def _result_axis(step: OpInstr, axis_of: Mapping[Buffer, int | None]) -> int | N
     return None
 
 
-def _cut(step: OpInstr, stack: Stack, axis_of: dict[Buffer, int | None]) -> bool:
+def _cut(step: OpInstr, axis: int, stack: Stack, axis_of: dict[Buffer, int | None]) -> bool:
     """Write down how a step's operands are cut; False if that contradicts what is known."""
-    axis = _result_axis(step, axis_of)
-    assert axis is not None
     result = step.outs[0].type
     runs = step.op.parallel(axis, result, [None if b is None else b.type for b in step.ins])
     if runs is None or any(out.type.rank != result.rank for out in step.outs):

@@ -32,7 +32,7 @@ def step_of(node: Node) -> OpInstr:
 
 def _operand(value: Value) -> Buffer:
     if isinstance(value, Constant):
-        return Buffer(value.name, value.type, Region.CONSTANT, data=value.data)
+        return Buffer(value.name, value.type, Region.CONSTANT, data=value.content)
     return Buffer(value.name, value.type, Region.ARENA)
 
 
@@ -77,8 +77,9 @@ class Selection:
             if output.value.producer is not None:
                 self.outputs.setdefault(output.value, buffer)
         for constant in self.function.constants():
-            data = constant.data
-            self.buffers[constant] = declare(Region.CONSTANT, constant.name, constant.type, data)
+            self.buffers[constant] = declare(
+                Region.CONSTANT, constant.name, constant.type, constant.content
+            )
         for state in (*self.carried, *self.function.states()):
             self.buffers[state] = declare(Region.STATE, state.name, state.type)
             self.buffers[state].level = state.level

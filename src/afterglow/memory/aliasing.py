@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field
+from operator import itemgetter
 
 import numpy as np
 
@@ -42,7 +43,8 @@ class _Host:
 
     buffer: Buffer
     free: range
-    taken: list[tuple[int, Lifetime]] = field(default_factory=list)
+    taken: dict[int, list[tuple[int, Lifetime]]] = field(default_factory=dict)
+    """For each instruction at which something that was moved here is live: where, and when."""
 
     def room_for(self, moved: Buffer, life: Lifetime) -> int | None:
         """The lowest offset at which a buffer fits, at all extents; None if there is none.
@@ -53,12 +55,24 @@ class _Host:
         if wider or life.start not in self.free or life.end not in self.free:
             return None
         offset = 0
-        for start, other in sorted(self.taken, key=lambda entry: entry[0]):
-            if life.meets(other) and offset + life.size > start:
+        for start, other in sorted(self._met_by(life), key=itemgetter(0)):
+            if offset + life.size > start:
                 offset = max(offset, start + other.size)
         host, type = self.buffer.type, moved.type
         left = host.size * host.dtype.itemsize - type.size * type.dtype.itemsize
         return offset if at_least(left, offset) else None
+
+    def take(self, offset: int, life: Lifetime) -> None:
+        """Note what is moved here."""
+        for index in range(life.start, life.end + 1):
+            self.taken.setdefault(index, []).append((offset, life))
+
+    def _met_by(self, life: Lifetime) -> Iterator[tuple[int, Lifetime]]:
+        """What is live at some time of a lifetime, each once: the work is that of the lifetime."""
+        for index in range(life.start, life.end + 1):
+            for place, other in self.taken.get(index, ()):
+                if index in (life.start, other.start):
+                    yield place, other
 
 
 @dataclass(frozen=True)
@@ -136,7 +150,7 @@ class _Aliaser:
                 if alias is not None:
                     life = self.lives.pop(root)
                     self.live[life.start : life.end + 1] -= life.size
-                    host.taken.append((alias.offset, life))
+                    host.take(alias.offset, life)
                     return alias
         return None
 

@@ -21,10 +21,6 @@ class Lifetime:
         """How long it is."""
         return self.end - self.start + 1
 
-    def meets(self, other: Lifetime) -> bool:
-        """Whether both are live at some time."""
-        return self.start <= other.end and other.start <= self.end
-
 
 def lifetimes_of(program: Program, alignment: int) -> dict[Buffer, Lifetime]:
     """What the program's allocs and deallocs mark, in order of allocation."""

@@ -151,9 +151,8 @@ class _Pricing:
         self, nodes: TaskNodes, part: PartModule, weights: dict[int, int], sizes: list[int]
     ) -> Task:
         """A task, whose constants are numbered by their arrays."""
-        read = {
-            id(constant.data): constant.type.nbytes for constant in part.module.constants.values()
-        }
+        constants = part.module.constants.values()
+        read = {id(constant.content): constant.type.nbytes for constant in constants}
         for array, nbytes in read.items():
             if array not in weights:
                 weights[array] = len(sizes)

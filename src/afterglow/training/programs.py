@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from afterglow.driver.backends import compile_module
 from afterglow.driver.options import Options
-from afterglow.driver.partitioning import compile_module
 from afterglow.graph import Module
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction

@@ -17,6 +17,11 @@ from afterglow.passes import RewritePass, rewrite
 from afterglow.transforms.matching.affine import Affine, affine_of, normalization_by_steps
 from afterglow.transforms.matching.values import has_one_use
 from afterglow.types import Array
+from afterglow.types.dtype import f32
+from afterglow.types.scaled import ScaledArray, scaled
+
+LARGE = 1 << 16
+"""Bytes of a weight from which on its product is computed when somebody reads it."""
 
 
 @rewrite(BatchNorm, Add, Sub, Mul, Div)
@@ -50,7 +55,7 @@ def fold_into_convolution_after(node: Node, b: Builder) -> Value | None:
 def _with_parameters(
     b: Builder,
     conv: Node,
-    weight: Array | None,
+    weight: Array | ScaledArray | None,
     scale: Array,
     shift: Array,
     x: Value | None = None,
@@ -158,15 +163,17 @@ def split_normalization(node: Node, b: Builder) -> Value | None:
     return None
 
 
-def _scaled(weight: Constant, factor: Array) -> Array | None:
+def _scaled(weight: Constant, factor: Array) -> Array | ScaledArray | None:
     """The weight times a factor; None if others need it as it is, or the product overflows."""
     if np.all(factor == 1):
-        return weight.data
+        return weight.content
     if weight.use_count > 1:
         return None
-    product = np.empty(weight.type.shape, weight.data.dtype)
-    with np.errstate(over="ignore"):
-        np.multiply(weight.data, factor, out=product, dtype=np.float64, casting="unsafe")
+    if weight.type.dtype is f32 and weight.data.nbytes >= LARGE:
+        later = ScaledArray(weight.data, factor)
+        if later.is_surely_finite:
+            return later
+    product = scaled(weight.data, factor)
     return product if np.isfinite(product).all() else None
 
 
@@ -177,8 +184,8 @@ def _rounded(vector: Array, like: Constant) -> Array | None:
     return rounded if np.isfinite(rounded).all() else None
 
 
-def _owned(b: Builder, data: Array, old: Constant) -> Constant:
-    return old if data is old.data else b.constant(data, old.name)
+def _owned(b: Builder, data: Array | ScaledArray, old: Constant) -> Constant:
+    return old if data is old.content else b.constant(data, old.name)
 
 
 FOLD_AFFINE = RewritePass(

@@ -20,6 +20,7 @@ from afterglow.graph import (
 )
 from afterglow.passes import Pass
 from afterglow.types import Array
+from afterglow.types.scaled import ScaledArray
 
 SAMPLES = 64
 """The number of elements of a constant that are hashed; equal hashes are compared in full."""
@@ -71,7 +72,7 @@ def _duplicates(module: Module) -> dict[Constant, Constant]:
     kept_of: dict[Constant, Constant] = {}
     for constant in module.constants.values():
         alike = seen.setdefault(_fingerprint(constant), [])
-        kept = next((other for other in alike if _same_content(constant.data, other.data)), None)
+        kept = next((other for other in alike if _equal(constant, other)), None)
         if kept is None:
             alike.append(constant)
         else:
@@ -96,11 +97,17 @@ def _replace_constants(module: Module, kept_of: Mapping[Constant, Constant]) -> 
 
 def _fingerprint(constant: Constant) -> Hashable:
     """Equal for equal constants, and cheap: a few elements stand for all."""
+    if isinstance(constant.content, ScaledArray):
+        return constant.type, id(constant.content)
     data = constant.data
     places = np.linspace(0, data.size - 1, min(data.size, SAMPLES)).astype(np.int64)
     sample = data.reshape(-1) if data.size <= SAMPLES else data.flat[places]
     content = tuple(sample) if sample.dtype == object else sample.tobytes()
     return constant.type, content
+
+
+def _equal(a: Constant, b: Constant) -> bool:
+    return a.content is b.content or _same_content(a.data, b.data)
 
 
 def _same_content(a: Array, b: Array) -> bool:

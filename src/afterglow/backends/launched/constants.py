@@ -22,12 +22,12 @@ class Constants:
 
     def raw(self, buffer: Buffer) -> int:
         """Where a whole constant lies, without gaps."""
-        return self._place(id(buffer.data), np.asarray(buffer.data))
+        return self._place(id(buffer.content), np.asarray(buffer.data))
 
     def packed(self, packed: Packed) -> int:
         """Where a constant lies in another order."""
         buffer = packed.buffer
-        key = (id(buffer.root.data), buffer.start, buffer.strides, packed.order)
+        key = (id(buffer.root.content), buffer.start, buffer.strides, packed.order)
         if key in self._offsets:
             return self._offsets[key]
         return self._place(key, packed.pack(elements_of(buffer)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from operator import attrgetter
 from typing import NoReturn, Self, TypeVar
 
 from afterglow.types.dtype import DType, boolean
@@ -107,18 +108,24 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 def unify(*operands: ValueT | float) -> list[ValueT]:
     """Operands of one type: numbers become constants, scalars vectors, and types are checked."""
-    model = max(
-        (operand for operand in operands if isinstance(operand, Value)),
-        key=lambda value: value.lanes,
-    )
-    found = [
-        operand.splat(model.lanes) if isinstance(operand, Value) else model.like(operand)
-        for operand in operands
-    ]
-    if any(value.dtype is not model.dtype for value in found):
-        kinds = ", ".join(str(value.dtype) for value in found)
-        raise TypeError(f"the element types differ: {kinds}")
+    values = [operand for operand in operands if isinstance(operand, Value)]
+    model = max(values, key=_lanes)
+    dtype, lanes = model.dtype, model.lanes
+    if len(values) == len(operands):
+        found = [value if value.lanes == lanes else value.splat(lanes) for value in values]
+    else:
+        found = [
+            operand.splat(lanes) if isinstance(operand, Value) else model.like(operand)
+            for operand in operands
+        ]
+    for value in found:
+        if value.dtype is not dtype:
+            kinds = ", ".join(str(value.dtype) for value in found)
+            raise TypeError(f"the element types differ: {kinds}")
     return found
+
+
+_lanes = attrgetter("lanes")
 
 
 def folded(symbol: str, lhs: ValueT, rhs: ValueT) -> ValueT | None:

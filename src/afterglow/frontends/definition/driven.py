@@ -109,7 +109,7 @@ def _body(n: NodeContext, name: str) -> _Body:
     before = session.graphs.get(id(graph))  # which keeps it, so that no other has its identity
     for outer in free_names(graph) if before is None else before.outer_names:
         value = n.graph.scope.look_up(outer)
-        if isinstance(value, Constant) and id(value.data) in session.cached:
+        if isinstance(value, Constant) and id(value.content) in session.cached:
             fixed[outer] = value.data
         else:
             captured[outer] = _known(n, value)

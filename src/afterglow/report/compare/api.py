@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from afterglow.driver.api import loaded_profile
+from afterglow.driver.backends import check_devices
 from afterglow.driver.dims import DimOptions, Dims
 from afterglow.driver.environment import cache_folder, max_memory_by_default
 from afterglow.driver.options import GOALS, Options, check_bindings, policy_of
-from afterglow.driver.partitioning import check_devices
 from afterglow.driver.placed import placed_on
 from afterglow.driver.profiled import open_profiled
 from afterglow.driver.random_arrays import random_array

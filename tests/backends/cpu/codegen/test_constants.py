@@ -6,9 +6,11 @@ import numpy as np
 
 from afterglow.backends.cpu.codegen.constants import Constants
 from afterglow.backends.cpu.micro.kernel import Packed
+from afterglow.backends.cpu.micro.packing import Packing
 from afterglow.instr import Buffer, Region
-from afterglow.types import TensorType
+from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32
+from afterglow.types.scaled import ScaledArray
 
 
 def constant() -> Buffer:
@@ -30,3 +32,29 @@ def test_constants_that_only_look_alike_when_packed_are_stored_apart() -> None:
     constants, weights = Constants(), (constant(), constant())
     first, other = (constants.packed(weight, Packed(0, lambda x: x)) for weight in weights)
     assert first != other
+
+
+def test_a_product_is_made_when_it_is_written_and_not_kept() -> None:
+    data = np.arange(6, dtype=np.float32).reshape(2, 3)
+    product = ScaledArray(data, np.array([[2.0], [3.0]]))
+    weight = Buffer("w", TensorType(f32, (2, 3)), Region.CONSTANT, data=product)
+    constants, packed = Constants(), []
+
+    def pack(x: Array) -> Packing:
+        packed.append(x)
+        return Packing.of(x.T)
+
+    place = constants.packed(weight, Packed(0, pack))
+    assert [bool(x.any()) for x in packed] == [False]
+    packed.clear()
+    block = constants.block()
+    assert block[place : place + 24].view(np.float32).tolist() == [0, 9, 2, 12, 4, 15]
+    assert [bool(x.any()) for x in packed] == [True]
+
+
+def test_a_product_that_is_packed_at_once_is_made_at_once() -> None:
+    product = ScaledArray(np.ones((2, 3), np.float32), np.array(2.0))
+    weight = Buffer("w", TensorType(f32, (2, 3)), Region.CONSTANT, data=product)
+    constants = Constants()
+    place = constants.packed(weight, Packed(0, lambda x: x.T.copy()))
+    assert constants.block()[place : place + 24].view(np.float32).tolist() == [2.0] * 6

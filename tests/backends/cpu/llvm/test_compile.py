@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-import llvmlite
 import numpy as np
 import pytest
 
@@ -19,11 +16,10 @@ from afterglow.backends.cpu import (
     load_host,
     verify_module,
 )
-from afterglow.backends.cpu.llvm.compile import ENTRY_POINTS, check_entry_points
 from afterglow.backends.cpu.llvm.emitter import VOID, quotient
 from afterglow.backends.cpu.llvm.math import erf, log
 from afterglow.backends.cpu.target import NAMED
-from afterglow.support.errors import CompileError, UnsupportedError, UsageError
+from afterglow.support.errors import CompileError, UsageError
 from afterglow.types.dtype import f16, f32, i64
 from tests.backends.cpu.running import HOST
 
@@ -54,26 +50,6 @@ def test_the_text_reads_well() -> None:
         '!1 = !{!"branch_weights", i32 2000, i32 1}\n'
         '!2 = !{!"branch_weights", i32 1, i32 2000}\n'
     )
-
-
-def test_a_missing_entry_point_of_llvmlite_is_named() -> None:
-    class Library:
-        """A library that has all functions but one."""
-
-    for name in ENTRY_POINTS[1:]:
-        setattr(Library, name, None)
-    with pytest.raises(UnsupportedError) as caught:
-        check_entry_points(Library)
-    assert str(caught.value) == (
-        f"error: llvmlite {llvmlite.__version__} has no LLVMPY_ParseAssembly, "
-        "which compiling needs\n"
-        "  help: install a version that is tested: pip install 'llvmlite>=0.50,<0.51'"
-    )
-
-
-def test_the_help_for_llvmlite_names_the_versions_of_the_project() -> None:
-    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
-    assert "llvmlite>=0.50,<0.51" in project["optional-dependencies"]["compiler"]
 
 
 def test_the_assembly_reads_well() -> None:

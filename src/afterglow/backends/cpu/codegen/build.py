@@ -34,6 +34,7 @@ def build(
     `apart`, each instruction has a main function of its own; `by_instruction`, steps of its own.
     """
     with _Compiling(target, compiled) as compiling:
+        pool = compiling.executor.submit(pool_image, target, compiled)
         generated = generate(
             program,
             target,
@@ -47,7 +48,6 @@ def build(
         assert main is not None
         write_run_alone(main)
         main.is_plain = True
-        pool = compiling.executor.submit(pool_image, target, compiled)
         objects = compiling.objects(generated.modules, generated.constants.writes())
     parts = _parts(generated)
     hosted = tuple(part.index for part in parts if isinstance(part, Host))

@@ -15,6 +15,7 @@ from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.memory import empty_bytes
 from afterglow.types import Array
 from afterglow.types.mapped import release_pages
+from afterglow.types.scaled import ScaledArray
 
 Write: TypeAlias = Callable[[], None]
 """Writes a constant to its place in the block."""
@@ -49,16 +50,15 @@ class Constants:
 
     def raw(self, buffer: Buffer) -> int:
         """Where a whole constant lies, without gaps."""
-        return self._place(id(buffer.data), lambda: elements_of(buffer))
+        return self._place(id(buffer.content), lambda: elements_of(buffer))
 
     def packed(self, buffer: Buffer, packed: Packed) -> int:
         """The offset of a constant, packed for a kernel; kernels that pack it alike share it."""
-        constant = (id(buffer.root.data), buffer.start, buffer.strides)
+        constant = (id(buffer.root.content), buffer.start, buffer.strides)
         key = (*constant, packed)
         if key not in self._offsets:
             others = self._packed.setdefault(constant, [])
-            elements = elements_of(buffer)
-            place = self._append(_packing(packed.pack(elements)), elements)
+            place = self._append(*_packing(buffer, packed))
             found = self._equal(place, others)
             if found is None:
                 others.append(place)
@@ -119,8 +119,30 @@ def _write(packing: Packing, memory: Array, source: Array) -> None:
     release_pages(source)
 
 
-def _packing(made: Array | Packing) -> Packing:
-    return made if isinstance(made, Packing) else Packing.of(made)
+def _packing(buffer: Buffer, packed: Packed) -> tuple[Packing, Array]:
+    """How a constant is written as a kernel reads it, and what the result is made from."""
+    content = buffer.root.content
+    if isinstance(content, ScaledArray) and not buffer.is_view:
+        later = _packing_later(content, packed)
+        if later is not None:
+            return later, content.source
+    elements = elements_of(buffer)
+    made = packed.pack(elements)
+    return made if isinstance(made, Packing) else Packing.of(made), elements
+
+
+def _packing_later(content: ScaledArray, packed: Packed) -> Packing | None:
+    """The packing of a product that is made when it is written; None if it is packed at once."""
+    like = packed.pack(np.broadcast_to(np.zeros((), content.dtype), content.shape))
+    if not isinstance(like, Packing):
+        return None
+
+    def write(made: Array) -> None:
+        packing = packed.pack(content.array())
+        assert isinstance(packing, Packing)
+        packing.write(made)
+
+    return Packing(like.shape, like.dtype, write)
 
 
 def _padded(nbytes: int) -> int:

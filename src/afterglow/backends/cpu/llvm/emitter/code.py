@@ -48,9 +48,11 @@ class Code:
 
     def define(self, text: str, hint: str = "v") -> str:
         """Write an instruction that has a result, and return the result's name."""
-        name = f"%{self.fresh(hint)}"
-        self.lines.append(f"  {name} = {text}")
-        if self.lines is self.entry_lines:
+        self._names += 1
+        name = f"%{hint}{self._names}"
+        lines = self.lines
+        lines.append(f"  {name} = {text}")
+        if lines is self.entry_lines:
             self.entry_names.add(name)
         return name
 

@@ -34,6 +34,8 @@ class Pointer:
 
     def __add__(self, count: Index) -> Pointer:
         """The address of an element further on."""
+        if type(count) is int:
+            return Pointer(self.code, self.dtype, self.text, self.offset + count, self.align)
         if isinstance(count, RangedExtent):
             count = Value.of(self.code, self.code.index_type, count)
         known = count.constant if isinstance(count, Value) else count

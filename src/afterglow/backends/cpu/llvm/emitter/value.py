@@ -62,7 +62,7 @@ class Value(pointwise.Value):
     @property
     def typed(self) -> str:
         """As an operand whose type must be said."""
-        return f"{self.type} {self.text}"
+        return f"{spell(self.dtype, self.lanes)} {self.text}"
 
     def of_type(self, dtype: DType, number: float) -> Value:
         """See the base."""
