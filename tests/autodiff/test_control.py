@@ -167,7 +167,7 @@ def test_a_loop_that_data_end_is_refused() -> None:
     assert str(caught.value) == inspect.cleandoc("""
         error: loop has no gradient, as data decide how often it runs, and node 'y' needs one
           in function @main, node %y
-            > %y = loop(@limit, @true, %x, %w) {body = @step, carried = 1, iteration = 0}
+            > %y = loop(@limit, @true, %x, %w) {body = @step, carried = 1, iteration = 0, lengths = ()}
               on the path y <- x
           help: compute it from ops that have one, or differentiate only what comes after it
     """)

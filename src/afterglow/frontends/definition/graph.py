@@ -7,6 +7,7 @@ from functools import partial
 
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.frontends.definition.context import (
+    GrownTensor,
     Imported,
     ImportedBody,
     NodeContext,
@@ -253,8 +254,8 @@ class GraphImporter:
             for input_name, given in zip(names, inputs, strict=True):
                 inner.scope.define(input_name, self._body_input(function, input_name, given))
             inner.add_graph(graph)
-            lists = _add_outputs(function, [info.name for info in graph.output], inner)
-        return ImportedBody(Subgraph(function), list(inner.scope.captured), lists)
+            others = _add_outputs(function, [info.name for info in graph.output], inner)
+        return ImportedBody(Subgraph(function), list(inner.scope.captured), *others)
 
     def _body_input(
         self, function: Function, name: str, given: TensorType | Constant | RowList
@@ -269,17 +270,25 @@ class GraphImporter:
 
 def _add_outputs(
     function: Function, names: Sequence[str], graph: GraphImporter
-) -> dict[int, RowList]:
-    """Return what the names stand for; a body may return one value twice. Lists are left out."""
-    free, lists = NameScope(), {}
+) -> tuple[dict[int, RowList], dict[int, GrownTensor]]:
+    """Return what the names stand for; a body may return one value twice.
+
+    Lists and what grew are left out: these are returned by their places.
+    """
+    free = NameScope()
+    lists: dict[int, RowList] = {}
+    grown: dict[int, GrownTensor] = {}
     for place, (name, value) in enumerate(zip(names, graph.results(names), strict=True)):
         if isinstance(value, RowList) and value.base is not None:
             lists[place] = value
             continue
+        if isinstance(value, GrownTensor):
+            grown[place] = value
+            continue
         if not isinstance(value, Value):
             raise NeedsInliningError(f"{name!r} is a sequence or an optional, not a tensor")
         function.output(free.claim(name), value)
-    return lists
+    return lists, grown
 
 
 def _input_names(name: str, graph: GraphDef, given: int) -> list[str]:

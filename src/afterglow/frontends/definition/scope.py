@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from afterglow.frontends.definition.context import (
     ComplexParts,
+    GrownTensor,
     Imported,
     KnownMap,
     RowList,
@@ -127,17 +128,21 @@ class Scope:
             return value
         if isinstance(value, RowList):
             return self._lists.setdefault(value, RowList(base=value))
+        if isinstance(value, GrownTensor):
+            base = None if value.base is None else self._captured_tensor(value.base)
+            rows, count = map(self._captured_tensor, (value.rows, value.count))
+            return GrownTensor(base, value.axis, rows, count)
         if isinstance(value, RowMaps):
-            rows = self._captured(value.rows)
-            assert isinstance(rows, Value)
-            return RowMaps(value.keys, rows)
+            return RowMaps(value.keys, self._captured_tensor(value.rows))
         if isinstance(value, ComplexParts):
-            parts = self._captured(value.parts)
-            assert isinstance(parts, Value)
-            return ComplexParts(parts)
+            return ComplexParts(self._captured_tensor(value.parts))
         if isinstance(value, StaticSequence):
-            items = [self._captured(item) for item in value]
-            return StaticSequence(item for item in items if isinstance(item, Value))
+            return StaticSequence(map(self._captured_tensor, value))
+        return self._captured_tensor(value)
+
+    def _captured_tensor(self, value: Value) -> Value:
+        if isinstance(value, Constant):
+            return value
         if value not in self.captured:
             placeholder = self.function.input(value.name, value.type)
             self.captured[value] = placeholder
