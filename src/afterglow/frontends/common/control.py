@@ -26,6 +26,7 @@ from afterglow.frontends.common.growing_loops import (
 from afterglow.frontends.common.grown import BranchGrowth
 from afterglow.frontends.common.list_results import BranchLists, LoopLists
 from afterglow.frontends.common.lists import compact_rows, settled
+from afterglow.frontends.common.rest import run_rest
 from afterglow.frontends.definition.context import (
     Imported,
     ImportedBody,
@@ -35,7 +36,7 @@ from afterglow.frontends.definition.context import (
 )
 from afterglow.frontends.definition.dialect import Results
 from afterglow.frontends.definition.driven import drive_branch, drive_loop, no_parts
-from afterglow.frontends.definition.model import CUT_AXES
+from afterglow.frontends.definition.model import CUT_AXES, REST
 from afterglow.frontends.definition.problems import (
     ChangesTypesError,
     GrowsError,
@@ -195,6 +196,8 @@ def _scalar(n: NodeContext, value: Value) -> Value:
 
 def loop(n: NodeContext) -> Results:
     """An op with the body as a function if it can be; else the body, over and over."""
+    if n.has(REST):
+        return run_rest(n)
     limit, condition = n.get(0), n.get(1)
     limit = n.constant(np.array(_UNLIMITED)) if limit is None else _scalar(n, limit)
     condition = n.constant(np.array(True)) if condition is None else _scalar(n, condition)

@@ -36,9 +36,9 @@ from afterglow.types.extent import is_ranged
 _DIFFERENT = "the branches return different types"
 
 
-def concat_grown(n: NodeContext, axis: int) -> GrownTensor:
-    """Operands joined along an axis, of which some end where only data tell."""
-    first, *others = n.operands
+def concat_parts(n: NodeContext, axis: int, given: Sequence[Imported | None]) -> GrownTensor:
+    """Values joined along an axis, of which some end where only data tell."""
+    first, *others = given
     parts: list[Imported | None] = [first, *others]
     base: Value | None = None
     if isinstance(first, Value):

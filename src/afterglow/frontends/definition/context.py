@@ -17,7 +17,7 @@ from afterglow.frontends.definition.model import (
     NodeDef,
     TensorDef,
 )
-from afterglow.frontends.definition.problems import NeedsInliningError
+from afterglow.frontends.definition.problems import GrownReadError, NeedsInliningError
 from afterglow.frontends.definition.symbolic import exact_array, objects, whole
 from afterglow.graph import Builder, Constant, Node, Op, Subgraph, Value
 from afterglow.ops.extents import Extents
@@ -162,7 +162,7 @@ class NodeContext:
         if isinstance(operand, Value) or operand is None:
             return operand
         if isinstance(operand, GrownTensor):
-            raise NeedsInliningError("a value is read that grew by as much as only data tell")
+            raise GrownReadError()
         if isinstance(operand, ComplexParts):
             raise UnsupportedError(
                 "complex numbers are not supported by this op",

@@ -25,14 +25,16 @@ from afterglow.frontends.definition.model import (
     NodeDef,
     TensorDef,
 )
-from afterglow.frontends.definition.order import in_order
+from afterglow.frontends.definition.order import in_order, reads
 from afterglow.frontends.definition.problems import (
     ChangesTypesError,
+    GrownReadError,
     NeedsInliningError,
     Problem,
     ProblemsError,
 )
 from afterglow.frontends.definition.progress import Stop
+from afterglow.frontends.definition.rest import with_rest
 from afterglow.frontends.definition.scope import BrokenValueError, Scope
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.support.errors import (
@@ -125,6 +127,12 @@ class GraphImporter:
         except ProblemsError as error:
             self.problems.extend(error.problems)
             return False
+        except GrownReadError as error:
+            if not self.frame.is_body:  # only the host can run it
+                self.stops.append(self._stop(proto, ()))
+                return False
+            error.node, error.names = proto, self.scope.grown_among(reads(proto))
+            raise
         except AfterglowError as error:
             if not isinstance(error, NeedsInliningError):
                 self.problems.append(self._problem(proto, error))
@@ -245,6 +253,22 @@ class GraphImporter:
     ) -> ImportedBody:
         """See `NodeContext.body`."""
         graph = n.graph_attribute(name)
+        while True:
+            try:
+                return self._import_graph(n, name, graph, inputs)
+            except GrownReadError as error:  # what reads it becomes a body of its own
+                split = with_rest(graph, error.node, error.names)
+                if split is None:
+                    raise NeedsInliningError(error.what) from None
+                graph = split
+
+    def _import_graph(
+        self,
+        n: NodeContext,
+        name: str,
+        graph: GraphDef,
+        inputs: Sequence[TensorType | Constant | RowList],
+    ) -> ImportedBody:
         module = self.session.module
         frame = self.frame.inside(f"{name} of {n.builder.origin!r}", names={}, is_body=True)
         with self.session.attempt():

@@ -218,6 +218,10 @@ CUT_AXES = "cut_axes"
 """The attribute of a loop with the axes along which carried values may become longer."""
 
 
+REST = "rest"
+"""The attribute of a loop that is the rest of a body, and runs once."""
+
+
 def rows_name(name: str) -> str:
     """What a loop calls the rows that it may stack, of which `name` are those that there are."""
     return name + _ROWS

@@ -27,6 +27,18 @@ class ChangesTypesError(NeedsInliningError):
     """That is so because values that a loop carries change their types: it will be so anywhere."""
 
 
+class GrownReadError(NeedsInliningError):
+    """A value is read that has no type, as it grew by as much as only data tell."""
+
+    node: object = None
+    """The node that reads it, in the graph that is being imported."""
+    names: Sequence[str] = ()
+    """What values that it reads, and that have no type, are called there."""
+
+    def __init__(self) -> None:
+        super().__init__("a value is read that grew by as much as only data tell")
+
+
 @dataclass(frozen=True)
 class GrowthStep:
     """How a value that a loop carries becomes longer in an iteration.

@@ -122,6 +122,11 @@ class Scope:
         value = self._outer.look_up(name)
         return value if self._outer.function is self.function else self._captured(value)
 
+    def grown_among(self, names: Iterable[str]) -> list[str]:
+        """The names that stand for tensors which grew by as much as only data tell."""
+        found = [name for name in dict.fromkeys(names) if name and not self.is_broken(name)]
+        return [name for name in found if isinstance(self.look_up(name), GrownTensor)]
+
     def _captured(self, value: Imported | None) -> Imported | None:
         """An outer value, as this function sees it; constants belong to the whole module."""
         if value is None or isinstance(value, (Constant, KnownMap)):

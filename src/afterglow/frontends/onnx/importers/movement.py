@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from afterglow.frontends.common.bounds import extent_left, slice_bounds
-from afterglow.frontends.common.grown import concat_grown, first_rows_of_body
+from afterglow.frontends.common.grown import concat_parts, first_rows_of_body
 from afterglow.frontends.common.movement import padded, reshaped, split_along
 from afterglow.frontends.common.moving import moving_windows
 from afterglow.frontends.definition.context import GrownTensor, Imported, NodeContext
@@ -142,7 +142,7 @@ def concat(n: NodeContext) -> Value | GrownTensor:
     axis = n.integer("axis", 1 if n.opset < 4 else None)
     for operand in n.operands:
         if isinstance(operand, GrownTensor):
-            return concat_grown(n, normal_axis(axis, operand.rows.type))
+            return concat_parts(n, normal_axis(axis, operand.rows.type), n.operands)
     return n.emit(Concat(normal_axis(axis, n[0].type, "input 0")), *n.values())
 
 
