@@ -112,8 +112,12 @@ def _conjunction(n: NodeContext, condition: Value) -> Value | None:
     if any(len(branch.output) != 1 for branch in branches):
         return None
     (one,), (other,) = (n.inline(name) for name in ("then_branch", "else_branch"))
-    if not (_is_truth(one) and _is_truth(other) and one.type == other.type):
+    if not (_is_truth(one) and _is_truth(other)):
         return None
+    if one.type != other.type:  # as of a scalar constant beside a tensor with an element
+        if not n.graph.only_decides(n.proto.output[0]):
+            return None
+        one, other = (x if x.type.shape == () else n.emit(Reshape(()), x) for x in (one, other))
     if condition.type != one.type:
         condition = n.emit(Reshape(one.type.shape), condition)
     if _is_constant(other, False):

@@ -49,6 +49,10 @@ from afterglow.support.names import NameScope
 from afterglow.types import TensorType
 
 
+_LOGIC = {"And", "Cast", "Identity", "Not", "Or"}
+"""Ops of truth values that are tensors of any shape."""
+
+
 class GraphImporter:
     """Imports the nodes of one graph, or of a function of the model, into a function of ours."""
 
@@ -63,6 +67,7 @@ class GraphImporter:
         self.problems: list[Problem] = []
         self.stops: list[Stop] = []
         self._needed: dict[str, None] = {}
+        self._graph: GraphDef | None = None
         self._inlining: NeedsInliningError | None = None
 
     @property
@@ -77,8 +82,21 @@ class GraphImporter:
 
     def add_graph(self, graph: GraphDef) -> None:
         """Import the constants and nodes of a graph whose inputs are defined."""
+        self._graph = graph
         self.add_constants(graph)
         self.add_nodes(graph.node)
+
+    def only_decides(self, name: str) -> bool:
+        """Whether a truth value is only asked for by If: its shape makes no difference."""
+        if self._graph is None or any(name == info.name for info in self._graph.output):
+            return False
+        readers = [node for node in self._graph.node if name in reads(node)]
+        return all(
+            self.only_decides(node.output[0])
+            if node.op_type in _LOGIC
+            else node.op_type == "If" and reads(node).count(name) == 1 and node.input[0] == name
+            for node in readers
+        )
 
     def add_constants(self, graph: GraphDef, names: Container[str] | None = None) -> None:
         """Import the constants of a graph, all or those of these names."""

@@ -29,6 +29,9 @@ _FIRST_OPSET = 10
 _MOST_STEPS = 32
 """Nodes through which a value is followed that becomes longer, at most."""
 
+_REARRANGING = {"Cast", "Gather", "GatherElements", "ScatterElements"}
+"""Ops behind which a value is as long as before along the axis that grows, most often."""
+
 _READERS = {
     *("ConcatFromSequence", "SequenceLength", "SequenceAt", "SequenceInsert", "SequenceErase"),
     "Loop",
@@ -201,11 +204,25 @@ def _growth(names: _Names, start: str, end: str, depth: int = 0) -> Growth | Non
 
 def _growth_by_concat(names: _Names, node: onnx.NodeProto, start: str, depth: int) -> Growth | None:
     axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-    if start in map(names.original, node.input):
+    if any(_is_rearranged(names, start, name) for name in node.input):
         return Growth(axis, not any(_may_be_empty(names, name) for name in node.input))
     found = (_growth(names, start, name, depth + 1) for name in node.input)
     before = next((each for each in found if each is not None), None)
     return before if before is None or before.axis == axis else None
+
+
+def _is_rearranged(names: _Names, start: str, name: str) -> bool:
+    """Whether a name stands for a value, or for its elements in another order, as of beams."""
+    for _ in range(_MOST_STEPS):
+        name = names.original(name)
+        if name == start:
+            return True
+        made = names.producer(name)
+        if made is None or made[0].op_type not in _REARRANGING:
+            return False
+        (node, names) = made
+        name = node.input[0]
+    return False
 
 
 def _may_be_empty(names: _Names, name: str) -> bool:
