@@ -48,7 +48,6 @@ from afterglow.support.errors import (
 from afterglow.support.names import NameScope
 from afterglow.types import TensorType
 
-
 _LOGIC = {"And", "Cast", "Identity", "Not", "Or"}
 """Ops of truth values that are tensors of any shape."""
 

@@ -222,6 +222,10 @@ REST = "rest"
 """The attribute of a loop that is the rest of a body, and runs once."""
 
 
+CHUNK = "chunk"
+"""The attribute of a loop that is a part of another one's iterations."""
+
+
 def rows_name(name: str) -> str:
     """What a loop calls the rows that it may stack, of which `name` are those that there are."""
     return name + _ROWS
