@@ -99,6 +99,7 @@ class _BodyWork:
         self.outputs = self.source.output_names
         limits = HostLimits(self.options.policy.unchecked, self.options.max_memory)
         self.interpret = self.source.on_host(self.outputs, names, body.fixed, bodies.run, limits)
+        self.is_repeated = body.is_repeated
         self.versions: Versions[Version | SegmentedVersion] = (
             Versions(CONTINUATIONS) if body.is_repeated else TieredVersions(CONTINUATIONS)
         )
@@ -111,6 +112,9 @@ class _BodyWork:
     def run(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
         """What it computes by name."""
         version = self._version(feed) if self.is_compiled else None
+        if self.is_repeated and not isinstance(version, Version):
+            self.is_compiled = False
+            raise UnsupportedError("these iterations cannot be compiled as one piece of code")
         if version is None:
             return self.interpret(feed)
         return dict(zip(self.outputs, version.run(feed), strict=True))

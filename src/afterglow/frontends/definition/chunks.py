@@ -28,11 +28,13 @@ from afterglow.types import Array
 ITERATIONS = 128
 """Iterations of a chunk, at most."""
 
-OBSERVED = 8
-"""Iterations that run one by one before others run in chunks: by then it is seen what grows."""
+OBSERVED = 6
+"""Iterations that run one by one before others run in chunks: by then it is seen what grows.
 
-_FIRST, _LEFT, _GOES_ON = "\0first", "\0left", "\0on"
-_COUNT = "\0count"
+They are fewer than those after which one alone is worth compiling.
+"""
+
+_FIRST, _LEFT, _GOES_ON, _COUNT = "\0first", "\0left", "\0on", "\0count"
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Chunk:
     """Iterations of a loop as a graph, with the axes along which carried values may grow.
 
     The graph takes the number of the first iteration, how many there are to run, and what is
-    carried. It returns whether to go on, what is carried, what is stacked, the number of
-    iterations, and how long values are that grow.
+    carried. It returns whether to go on, how many iterations ran, what is carried, what is stacked,
+    and how long values are that grow.
     """
 
     graph: GraphDef
@@ -57,21 +59,22 @@ class Chunk:
         rows = [f"\0rows{place}" for place in range(stacked)]
         lengths = [f"\0length{place}" if place in axes else "" for place in range(carried)]
         before = [f"\0before{place}" for place in range(carried)]
-        outputs = (_GOES_ON, *rooms, *rows, _COUNT, "", *lengths)
+        found = [_GOES_ON, _COUNT, *rooms, *rows, *filter(None, lengths)]
+        outputs = (_GOES_ON, _COUNT, *rooms, *rows, "\0trips", "", "", *lengths)
         attributes = {
             "body": AttributeDef(AttributeKind.GRAPH, _counting(body)),
             CHUNK: AttributeDef(AttributeKind.INT, 1),
             CUT_AXES: AttributeDef(
-                AttributeKind.INTS, (0, *(axes.get(place, 0) for place in range(carried)))
+                AttributeKind.INTS, (0, 0, *(axes.get(place, 0) for place in range(carried)))
             ),
         }
-        given = ("\0most", "\0true", "\0true", *before)
+        given = ("\0most", "\0true", "\0true", "\0zero", *before)
         loop = NodeDef("Loop", "", "chunk", given, outputs, attributes)
         inputs = [_FIRST, _LEFT, *before]
-        found = [name for name in outputs if name]
         constants = (
             constant("\0most", np.array(ITERATIONS)),
             constant("\0true", np.array(True)),
+            constant("\0zero", np.array(0)),
         )
         return Chunk(
             GraphDef(
@@ -92,13 +95,10 @@ class Chunk:
 
     def results(self, returned: Sequence[Any]) -> ChunkResults:
         """What the graph returned, without the memory that is not used."""
-        goes_on, *others = returned
+        goes_on, ran, *others = returned
         values, others = others[: self.carried], others[self.carried :]
-        stacked = len(others) - 1 - len(self.axes)
-        count = int(others[stacked].item())
-        for (place, axis), length in zip(
-            sorted(self.axes.items()), others[stacked + 1 :], strict=True
-        ):
+        stacked, count = len(others) - len(self.axes), int(ran.item())
+        for (place, axis), length in zip(sorted(self.axes.items()), others[stacked:], strict=True):
             window = [slice(None)] * values[place].ndim
             window[axis] = slice(0, int(length.item()))
             values[place] = values[place][tuple(window)]
@@ -170,12 +170,12 @@ def _counting(body: GraphDef) -> GraphDef:
         constant(shape, np.array([], np.int64)),
         constant(one, np.array(1, np.int64)),
     )
-    names = ("\0iteration", "\0goes_on", "\0was_on")
+    names = ("\0iteration", "\0goes_on", "\0was_on", "\0before")
     return GraphDef(
         body.name,
         (*before, *body.node, *after),
         (*map(ValueDef, names), *carried),
-        (ValueDef("\0proceeds"), ValueDef("\0wanted"), *others),
+        (*map(ValueDef, ("\0proceeds", "\0wanted", "\0next")), *others),
         (*body.constants, *constants),
         body.types,
     )
