@@ -95,7 +95,7 @@ def _return_all(
     function = body.subgraph.function
     results = results_of(body)
     function.outputs = []
-    outer = dict(zip(function.inputs, grown, strict=False))
+    outer: dict[Value, GrownTensor] = {**dict(zip(function.inputs, grown, strict=False))}
     dims = set(dims_of(*own))
     places = []
     for place, result in enumerate(results):
