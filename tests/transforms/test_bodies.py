@@ -52,7 +52,7 @@ def test_what_a_loop_does_not_change_is_captured() -> None:
           %s = loop(%limit, %go, %x, %w) {body = @body, carried = 1, iteration = 0, lengths = ()} : f32[2]
           return %w as "r", %s, %v as "t"
         }
-        """,
+        """,  # noqa: E501 - a printed node is one line
     )
 
 
