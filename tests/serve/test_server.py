@@ -32,8 +32,8 @@ def slow_down(server, name, seconds):
     served = server.core.repository.find(name)
     submit = served.batcher._submit
 
-    def slow(feed, priority):
-        found = submit(feed, priority)
+    def slow(feed, priority, trace):
+        found = submit(feed, priority, trace)
         made = type(found)()
         threading.Timer(seconds, lambda: made.set_result(found.result())).start()
         return made

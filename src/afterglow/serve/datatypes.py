@@ -46,7 +46,7 @@ def numpy_of(datatype: str) -> np.dtype[Any] | None:
 
 
 def from_raw(datatype: str, shape: tuple[int, ...], raw: memoryview, what: str) -> Array:
-    """The tensor that bytes encode, where they lie if alignment allows it."""
+    """The tensor that bytes encode, where they lie; it need not be aligned, which runs allow."""
     dtype = checked_dtype(datatype, what)
     count = elements(shape, what)
     if datatype == "BYTES":
@@ -59,7 +59,7 @@ def from_raw(datatype: str, shape: tuple[int, ...], raw: memoryview, what: str) 
     array = np.frombuffer(raw, dtype).reshape(shape)
     if datatype == "BOOL" and count and array.view(np.uint8).max() > 1:
         raise invalid(f"{what} has bytes other than 0 and 1, which are not BOOL")
-    return array if array.flags.aligned else array.copy()
+    return array
 
 
 def checked_dtype(datatype: Any, what: str) -> np.dtype[Any]:
