@@ -46,7 +46,7 @@ class Plan:
     more: Sequence[Path] = ()
     """More models."""
     tell: Callable[[str], None] = lambda line: None
-    """Gets a line every minute."""
+    """Gets a line every minute, and one for each of the first failures."""
 
 
 @dataclass(frozen=True)
@@ -143,13 +143,16 @@ async def _load(
 
 
 async def _sample(load: Load, plan: Plan, serving: Serving) -> None:
-    began = monotonic()
+    began, told = monotonic(), 0
     while monotonic() < load.until:
         await asyncio.sleep(min(1.0, max(plan.seconds / 20, 0.05)))
         if serving.process.poll() is not None:
             load.tally.fail(f"the server ended with status {serving.process.returncode}")
             return
         second = monotonic() - began
+        for failure in load.tally.failures[told:]:
+            plan.tell(f"{second / 60:5.1f} min: {failure}")
+        told = len(load.tally.failures)
         load.tally.sample(second, serving.megabytes(), serving.files())
         if len(load.tally.samples) % 60 == 0:
             last = load.tally.samples[-1]
