@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import field
 from time import perf_counter
@@ -73,6 +73,10 @@ class ServedModel:
     def nbytes(self) -> int:
         """Bytes that it takes: of weights, code and intermediate results."""
         return self._model.memory.total_bytes if self._model.versions() else 0
+
+    def feed(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Array]:
+        """What a call in this process gives by position and by name, as arrays by name."""
+        return self._model.feed(arrays, named)
 
     def _submit(self, feed: Mapping[str, Array], priority: int, trace: Trace | None) -> Future[Any]:
         if trace is not None:
