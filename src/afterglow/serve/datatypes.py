@@ -75,12 +75,15 @@ def checked_dtype(datatype: Any, what: str) -> np.dtype[Any]:
 
 def elements(shape: Iterable[Any], what: str) -> int:
     """The number of elements of a shape; an error unless it is one."""
-    count = 1
+    count, room = 1, 1
     for extent in shape:
         if type(extent) is not int or extent < 0:
             raise invalid(f"{what} has the extent {str(extent)[:40]!r}: extents are 0 or more")
         count *= extent
-        if count > 1 << 40:
+        room *= (
+            extent or 1
+        )  # NumPy wants an array without elements to have an extent that fits, too
+        if room > 1 << 40:
             raise invalid(f"{what} has a shape of more than {1 << 40:,} elements")
     return count
 
