@@ -32,26 +32,49 @@ BEFORE = 2.0
 CALM = 3.0
 """Seconds with answers after which a run is over."""
 LONGEST = 90.0
+WHAT = ("process", "node")
 
 
 def main() -> None:
     """Print a line for each thing that dies."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path, nargs="?", default=DIGITS)
+    parser.add_argument("--what", nargs="+", choices=WHAT, default=WHAT)
     given = parser.parse_args()
     devices = [ag.LogicalDevice(f"cpu:{place}", threads=1) for place in range(2)]
     staged = ag.compile(given.model, backend=devices, partition=ag.PartitionConfig("throughput"))
     whole = ag.compile(given.model, threads=1)
     made = local_cluster(3)
     with made:
-        for replicas in (1, 2):
-            with Pipeline(staged, replicas={"cpu:1": replicas}) as pipeline:
-                report(f"a process, {replicas} of them", pipeline, whole, kill_process)
-        node = made.cluster.add_node(
-            num_cpus=1, node_ip_address=LOOPBACK, object_store_memory=200 << 20, resources={"x": 1}
-        )
-        with Pipeline(staged, resources={"cpu:1": {"x": 0.1}}) as pipeline:
-            report("a node, the only one", pipeline, whole, lambda _: lose(made.cluster, node))
+        if "process" in given.what:
+            kill_processes(staged, whole)
+        if "node" in given.what:
+            lose_node(made.cluster, staged, whole)
+
+
+def kill_processes(staged: CompiledModel, whole: CompiledModel) -> None:
+    """Kill the only process of a stage, and one of two."""
+    for replicas in (1, 2):
+        with Pipeline(staged, replicas={"cpu:1": replicas}) as pipeline:
+            report(f"a process, {replicas} of them", pipeline, whole, kill_process)
+
+
+def lose_node(cluster: Cluster, staged: CompiledModel, whole: CompiledModel) -> None:
+    """Lose the only node that has what a stage needs; another one comes at once."""
+    node = add_node(cluster)
+    with Pipeline(staged, resources={"cpu:1": {"x": 0.1}}) as pipeline:
+
+        def lose(_: Pipeline) -> None:
+            cluster.remove_node(node, allow_graceful=False)
+            add_node(cluster)
+
+        report("a node, the only one", pipeline, whole, lose)
+
+
+def add_node(cluster: Cluster) -> object:
+    """A node with the resource x."""
+    about = {"num_cpus": 1, "node_ip_address": LOOPBACK, "resources": {"x": 1}}
+    return cluster.add_node(object_store_memory=200 << 20, **about)
 
 
 def report(
@@ -87,14 +110,6 @@ def kill_process(pipeline: Pipeline) -> None:
     """Kill the process of a replica of the last stage."""
     actor = pipeline._actors[-1][0]
     os.kill(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
-
-
-def lose(cluster: Cluster, node: object) -> None:
-    """Take a node away at once, and give the cluster another one of its kind."""
-    cluster.remove_node(node, allow_graceful=False)
-    cluster.add_node(
-        num_cpus=1, node_ip_address=LOOPBACK, object_store_memory=200 << 20, resources={"x": 1}
-    )
 
 
 if __name__ == "__main__":
