@@ -60,15 +60,16 @@ def kill_processes(staged: CompiledModel, whole: CompiledModel) -> None:
 
 
 def lose_node(cluster: Cluster, staged: CompiledModel, whole: CompiledModel) -> None:
-    """Lose the only node that has what a stage needs; another one comes at once."""
+    """Lose the node that a stage is on; another one has what it needs, and does nothing yet."""
     node = add_node(cluster)
     with Pipeline(staged, resources={"cpu:1": {"x": 0.1}}) as pipeline:
+        add_node(cluster)
+        cluster.wait_for_nodes()
 
         def lose(_: Pipeline) -> None:
             cluster.remove_node(node, allow_graceful=False)
-            add_node(cluster)
 
-        report("a node, the only one", pipeline, whole, lose)
+        report("a node, another one is idle", pipeline, whole, lose)
 
 
 def add_node(cluster: Cluster) -> object:
