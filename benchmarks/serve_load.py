@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ from afterglow.serve.rebatch import with_free_batch
 from afterglow.serve.server import Server
 
 IN_FLIGHT = (1, 2, 4, 8, 16, 32)
-"""How many requests the client keeps in flight, one number a round."""
+"""How many requests the client keeps in flight, one number a round, unless others are given."""
 
 
 class OrtHost:
@@ -213,7 +213,13 @@ def example(path: Path) -> dict[str, Any]:
     }
 
 
-def compare(path: Path, limit: float, seconds: float, settings: dict[str, Any]) -> None:
+def compare(
+    path: Path,
+    limit: float,
+    seconds: float,
+    settings: dict[str, Any],
+    numbers: Sequence[int] = IN_FLIGHT,
+) -> None:
     """Both engines at each number of requests in flight, by turns; the best of three rounds."""
     request = infer_request(path.stem, example(path))
     with tempfile.TemporaryDirectory() as name:
@@ -225,7 +231,7 @@ def compare(path: Path, limit: float, seconds: float, settings: dict[str, Any]) 
         ):
             best = {own: 0.0, peer: 0.0}
             print(f"{path.stem}: p99 within {limit * 1e3:g} ms, {settings or 'as it is'}")
-            for in_flight in IN_FLIGHT:
+            for in_flight in numbers:
                 rounds: dict[Started, list[Round]] = {own: [], peer: []}
                 for _ in range(3):
                     for server in (own, peer):
@@ -306,6 +312,7 @@ def main() -> None:
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--limit", type=float, default=0.1, help="seconds of the 99th percentile")
     parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--in-flight", type=int, nargs="+", default=IN_FLIGHT, metavar="NUMBER")
     parser.add_argument("--settings", type=json.loads, default={})
     parser.add_argument("--serve", metavar="ENGINE", help="used by the script itself")
     parser.add_argument("--alone", action="store_true")
@@ -320,7 +327,7 @@ def main() -> None:
         elif given.batches:
             batches(path, given.seconds, given.batches, given.settings)
         else:
-            compare(path, given.limit, given.seconds, given.settings)
+            compare(path, given.limit, given.seconds, given.settings, given.in_flight)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 GOOD = {
     "inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1.0, 2.0, 3.0, 4.0]}],
     "outputs": [{"name": "y", "parameters": {"binary_data": False}}],
-    "parameters": {"priority": 1, "timeout": 1000000},
+    "parameters": {"priority": 1, "timeout": 1000000, "trace_kernels": False},
     "id": "a",
 }
 COMPLETION = {

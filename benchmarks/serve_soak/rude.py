@@ -20,7 +20,7 @@ from benchmarks.serve_soak.connection import LONGEST, Connection, infer_body
 from benchmarks.serve_soak.malformed import damaged, head_of, malformed
 from benchmarks.serve_soak.models import TEXT, SoakModel
 
-EXPECTED = {"200", "400", "404", "413", "415", "closed"}
+EXPECTED = {"200", "400", "404", "405", "413", "415", "501", "closed"}
 """What a malformed request may be answered with over HTTP."""
 CODES = {"OK", "INVALID_ARGUMENT", "NOT_FOUND"}
 """The same over gRPC."""

@@ -46,7 +46,7 @@ class Plan:
     more: Sequence[Path] = ()
     """More models."""
     tell: Callable[[str], None] = lambda line: None
-    """Gets a line every minute."""
+    """Gets a line every minute, and one for each of the first failures."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ def soak(plan: Plan) -> Tally:
 def _serving(folder: Path, log: Path, tally: Tally) -> Iterator[Serving]:
     """A server in a process of its own, whose end and log are checked."""
     flags = ["--http-port", "0", "--grpc-port", "0"]
-    command = [sys.executable, "-m", "afterglow", "serve", str(folder), *flags]
+    command = [sys.executable, "-X", "faulthandler", "-m", "afterglow", "serve", str(folder)]
+    command += flags
     with log.open("wb") as file:
         process = subprocess.Popen(command, stderr=file, stdout=file)
     try:
@@ -137,19 +138,28 @@ async def _load(
         turn_models(load),
         vanish(load, models, 0),
         send_malformed(load, plan.malformed, 0),
-        _sample(load, plan, serving),
     ]
-    await asyncio.gather(*clients)
+    tasks = [asyncio.create_task(client) for client in clients]
+    await _sample(load, plan, serving)
+    if serving.process.poll() is not None:  # nobody answers any more
+        for task in tasks:
+            task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=serving.process.poll() is not None)
 
 
 async def _sample(load: Load, plan: Plan, serving: Serving) -> None:
-    began = monotonic()
+    began, told = monotonic(), 0
     while monotonic() < load.until:
         await asyncio.sleep(min(1.0, max(plan.seconds / 20, 0.05)))
         if serving.process.poll() is not None:
-            load.tally.fail(f"the server ended with status {serving.process.returncode}")
+            what = f"the server ended with status {serving.process.returncode}"
+            load.tally.fail(what)
+            plan.tell(what)
             return
         second = monotonic() - began
+        for failure in load.tally.failures[told:]:
+            plan.tell(f"{second / 60:5.1f} min: {failure}")
+        told = len(load.tally.failures)
         load.tally.sample(second, serving.megabytes(), serving.files())
         if len(load.tally.samples) % 60 == 0:
             last = load.tally.samples[-1]

@@ -10,6 +10,7 @@ import pytest
 from afterglow.runtime.buffers import HostExecutable
 from afterglow.runtime.device import DeviceBuffer, Footprint, StepName
 from afterglow.runtime.micro_batches import MicroBatchedExecutable, MicroBatches
+from afterglow.runtime.trace import Recording, Row, Trace
 from afterglow.support.errors import UsageError
 from afterglow.types import Array, Interface, Port, TensorType
 from afterglow.types.dtype import f32
@@ -32,6 +33,12 @@ class Scaled(HostExecutable):
         row, x = inputs
         self.counts.append(len(x))
         return [x * row, x[:, 0]]
+
+    def run_recorded(
+        self, here: Recording, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
+    ) -> list[Array]:
+        here.trace.add(here.row, "mul", 0.0, float(len(inputs[1])))
+        return self.run(inputs, states)
 
     def steps(self) -> Sequence[StepName]:
         return [StepName("mul", "y"), StepName("copy", "z")]
@@ -88,6 +95,17 @@ def test_steps_are_timed_for_all_micro_batches() -> None:
     assert executable.time_steps(arrays(8), {}) == [8.0, 3.0]
     assert executable.time_steps(arrays(1), {}) == [1.0, 1.0]
     assert [step.kernel for step in executable.steps()] == ["mul", "copy"]
+
+
+@pytest.mark.parametrize(("count", "counts"), [(1, [1]), (7, [2, 2, 3])])
+def test_steps_are_recorded_for_each_micro_batch(count, counts) -> None:
+    _, executable = batched()
+    here = Recording(Trace(), 1, Row("cpu", "here"), with_steps=True)
+    row, x = arrays(count)
+    y, z = executable.run_recorded(here, [row, x], {})
+    np.testing.assert_array_equal(y, x * row)
+    np.testing.assert_array_equal(z, x[:, 0])
+    assert sorted(span.end for span in here.trace.spans) == counts
 
 
 def test_how_batches_are_divided_can_be_described_and_restored() -> None:

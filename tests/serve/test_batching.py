@@ -22,7 +22,7 @@ class Runs:
         self.futures = []
         self.batcher = Batcher(self.submit, BatchLimits(**limits), ServedStatistics())
 
-    def submit(self, feed, priority):
+    def submit(self, feed, priority, trace):
         self.began.append((feed["x"][:, 0].tolist(), priority))
         self.futures.append((feed["x"], Future()))
         return self.futures[-1][1]

@@ -66,7 +66,7 @@ def test_every_problem_is_told(tmp_path):
             model.bert.max_delay: must be a number of seconds, got -1
             model.bert.size: there is no such setting
             model.other: must have settings, got 5
-          help: docs/serve.md lists all settings
+          help: docs/serve-settings.md lists all settings
     """)
 
 
@@ -82,3 +82,12 @@ def test_a_file_that_is_not_yaml(tmp_path):
     file.write_text("models: [")
     with pytest.raises(UsageError, match="is not YAML"):
         read_config(file, {})
+
+
+def test_a_model_instead_of_its_folder(tmp_path):
+    file = tmp_path / "net.onnx"
+    file.write_bytes(b"")
+    with pytest.raises(UsageError) as caught:
+        read_config(None, {"models": file})
+    told = f"models: {file} is a file: give the folder that it is in, {tmp_path}"
+    assert caught.value.excerpt == (told,)

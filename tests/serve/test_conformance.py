@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from benchmarks.serve_conformance import Subject, conformance, lines
+import pytest
+
+from benchmarks.serve_conformance.__main__ import conformance, lines
+from benchmarks.serve_conformance.subject import Subject
+from benchmarks.serve_conformance.with_kserve import has_kserve, with_kserve
 from tests.serve.models import DOUBLE, save
 
 
-def test_every_check_passes(tmp_path, serving):
+@pytest.fixture
+def subject(tmp_path, serving):
     save(tmp_path, "double.onnx", DOUBLE)
     server = serving(grpc_port=0)
     address = f"127.0.0.1:{server.grpc_port}"
-    checks = conformance(Subject(f"http://127.0.0.1:{server.http_port}", "double", address))
+    return Subject(f"http://127.0.0.1:{server.http_port}", "double", address)
+
+
+def test_every_check_passes(subject):
+    checks = conformance(subject)
     assert len(checks) > 15
     assert all(check.passed for check in checks), "\n".join(lines(checks))
+
+
+@pytest.mark.skipif(not has_kserve(), reason="KServe is not installed: pip install kserve")
+def test_clients_of_kserve_find_nothing_wrong(subject):
+    with_kserve(subject)
+    assert len(subject.checks) == 13
+    assert all(check.passed for check in subject.checks), "\n".join(lines(subject.checks))

@@ -238,6 +238,12 @@ ERRORS = [
     ),
     (
         "echo_FP32",
+        {"inputs": [tensor([], [0, 1 << 62])]},
+        400,
+        "input 'x' has a shape of more than 1,099,511,627,776 elements",
+    ),
+    (
+        "echo_FP32",
         {"inputs": [tensor([[1], [1, 2]], [1, 2])]},
         400,
         "input 'x' has lists of different lengths as its data",

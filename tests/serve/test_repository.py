@@ -6,6 +6,8 @@ import json
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +19,8 @@ from afterglow.serve.folder import scan
 from afterglow.serve.loading import signature_of
 from tests.serve.models import DOUBLE, FIXED, MIXED, TRIPLE, save
 from tests.serve.test_http_app import ask, infer, tensor
+
+DIGITS = Path(__file__).parents[2] / "examples/digits/digits.onnx"
 
 
 def client_of(server):
@@ -60,6 +64,27 @@ def test_a_compiled_model_is_served_and_joined(tmp_path, serving):
     server = serving()
     assert answer(server, "net") == [2, 4, 6, 8]
     assert client_of(server).get_model_config("net")["max_batch_size"] == 4
+
+
+@pytest.mark.parametrize("names", [("cpu:0", "cpu:1"), ("left", "right")])
+def test_a_partitioned_model_is_served(tmp_path, serving, names):
+    """Whatever its devices are called, and more of its requests at once than there are devices."""
+    devices = [ag.LogicalDevice(name, "cpu", threads=1) for name in names]
+    config = ag.PartitionConfig("throughput")
+    model = ag.compile(DIGITS, backend=devices, partition=config)
+    model.save(tmp_path / "net.agc")
+    server = serving(instances=2)
+    images = np.random.default_rng(0).random((12, 1, 1, 8, 8), np.float32)
+
+    def ask_for(image):
+        given = tensor(image.ravel().tolist(), [1, 1, 8, 8], name="image")
+        status, found = infer(server, "net", {"inputs": [given]})
+        return status, found["outputs"][0]["data"]
+
+    with ThreadPoolExecutor(6) as clients:
+        for (status, found), image in zip(clients.map(ask_for, images), images, strict=True):
+            assert status == 200
+            np.testing.assert_allclose(found, model(image).ravel(), rtol=1e-6)
 
 
 def test_rows_are_joined_only_where_they_do_not_mix(tmp_path, serving):

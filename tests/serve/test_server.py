@@ -32,8 +32,8 @@ def slow_down(server, name, seconds):
     served = server.core.repository.find(name)
     submit = served.batcher._submit
 
-    def slow(feed, priority):
-        found = submit(feed, priority)
+    def slow(feed, priority, trace):
+        found = submit(feed, priority, trace)
         made = type(found)()
         threading.Timer(seconds, lambda: made.set_result(found.result())).start()
         return made
@@ -193,3 +193,13 @@ def test_a_port_that_is_taken(tmp_path):
         server = Server(read_config(None, flags), Log(io.StringIO()))
         with pytest.raises(UsageError, match=f"cannot listen at 127.0.0.1:{port}"):
             server.start()
+
+
+def test_a_folder_without_models_is_told(tmp_path):
+    log = io.StringIO()
+    flags = {"models": tmp_path, "http_port": 0, "grpc_port": -1}
+    with Server(read_config(None, flags), Log(log)):
+        pass
+    events = {line["event"]: line for line in map(json.loads, log.getvalue().splitlines())}
+    assert events["no models found"]["folder"] == str(tmp_path)
+    assert "NAME.onnx" in events["no models found"]["known"]

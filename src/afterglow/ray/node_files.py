@@ -28,14 +28,15 @@ class StoredModel:
     size: int
 
     def load(self, threads: int | None = None) -> CompiledModel:
-        """The model, mapped from a file of this node: weights are in its memory once.
+        """The model, mapped from a file of this node: weights are in its memory once."""
+        return load(self.path(), threads=threads)
 
-        The first process of a node that asks writes the file.
-        """
+    def path(self) -> Path:
+        """The file of this node that has it; the first process that asks writes it."""
         path = _folder() / f"{self.digest}.agc"
         if not path.is_file() or path.stat().st_size != self.size:
             _write(path, ray.get(self.content))
-        return load(path, threads=threads)
+        return path
 
 
 def store(model: str | Path | bytes | CompiledModel | StoredModel) -> StoredModel:

@@ -15,7 +15,9 @@ from afterglow.runtime.extents import ExtentReader
 from afterglow.runtime.growth import Growth, fill
 from afterglow.runtime.micro_batches import MicroBatchedExecutable, MicroBatches
 from afterglow.runtime.output_targets import check_shape, copied_into, overlap
+from afterglow.runtime.recorded_steps import run_of
 from afterglow.runtime.signature import Signature, TensorInfo
+from afterglow.runtime.trace import Recording
 from afterglow.support.errors import UsageError, lacks_memory, out_of_memory
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
@@ -141,6 +143,10 @@ class CompiledFunction:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on arrays of exactly the input types."""
         return self._run(inputs, self.executable.run)
+
+    def run_recorded(self, here: Recording, inputs: Sequence[Array]) -> list[Array]:
+        """The same, with each step in a trace if they are wanted and can be shown."""
+        return self._run(inputs, run_of(self.executable, here))
 
     def run_into(self, inputs: Sequence[Array], targets: Mapping[int, Array]) -> list[Array]:
         """The same; the outputs at the places of `targets` are written into these arrays.

@@ -23,6 +23,8 @@ from afterglow.runtime.device import (
     WritesOutputs,
 )
 from afterglow.runtime.extents import ExtentReader
+from afterglow.runtime.recorded_steps import run_of
+from afterglow.runtime.trace import Recording
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, Interface, Port
 from afterglow.types.extent import Dim, ranged
@@ -107,6 +109,15 @@ class MicroBatchedExecutable(HostExecutable):
                     outputs[place] = np.empty((count, *result.shape[1:]), result.dtype)
                     outputs[place][items] = result
         return [outputs[place] for place in range(len(outputs))]
+
+    def run_recorded(
+        self, here: Recording, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
+    ) -> list[Array]:
+        """Run once, with the steps of each micro-batch in a trace if the program shows them."""
+        run, count = run_of(self.program, here), self._count(inputs)
+        parts = self._parts(count) or [slice(count)]
+        results = [run(self._taken(inputs, items), states) for items in parts]
+        return [np.concatenate(each) for each in zip(*results, strict=True)]
 
     def _run_part(
         self,

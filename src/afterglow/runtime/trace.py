@@ -32,7 +32,9 @@ class Row:
 
 
 @dataclass(frozen=True)
-class _Span:
+class Span:
+    """What was done from one time to another, in a row of a trace."""
+
     row: Row
     name: str
     kind: str
@@ -54,7 +56,7 @@ class Trace:
         self.dropped = 0
         """Events that came after there were as many as it holds."""
         self._began = perf_counter()
-        self._spans: list[_Span] = []
+        self._spans: list[Span] = []
         self._requests = 0
         self._lock = threading.Lock()
 
@@ -76,12 +78,18 @@ class Trace:
         **details: Any,
     ) -> None:
         """Add what began and ended at given times; `details` are what JSON can hold."""
-        span = _Span(row, name, kind, begin, end, request, details)
+        span = Span(row, name, kind, begin, end, request, details)
         with self._lock:
             if len(self._spans) < self.limit:
                 self._spans.append(span)
             else:
                 self.dropped += 1
+
+    @property
+    def spans(self) -> list[Span]:
+        """What it holds, in the order in which it began; of equal times the longest first."""
+        with self._lock:
+            return sorted(self._spans, key=lambda span: (span.begin, -span.end))
 
     @contextmanager
     def span(self, row: Row, name: str, **about: Any) -> Iterator[None]:
@@ -94,13 +102,12 @@ class Trace:
 
     def events(self) -> list[dict[str, Any]]:
         """All events in the form of Chrome's traces; times are microseconds since it began."""
-        with self._lock:
-            spans = sorted(self._spans, key=lambda span: (span.begin, -span.end))
+        spans = self.spans
         places = _Places(spans)
         complete = [self._complete(span, places) for span in spans]
         return [*places.names(), *complete, *self._arrows(spans, places)]
 
-    def _complete(self, span: _Span, places: _Places) -> dict[str, Any]:
+    def _complete(self, span: Span, places: _Places) -> dict[str, Any]:
         named = {} if span.request is None else {"request": span.request}
         return {
             "ph": "X",
@@ -112,9 +119,9 @@ class Trace:
             "args": {**named, **span.details},
         }
 
-    def _arrows(self, spans: Sequence[_Span], places: _Places) -> Iterator[dict[str, Any]]:
+    def _arrows(self, spans: Sequence[Span], places: _Places) -> Iterator[dict[str, Any]]:
         """What joins the spans of each request, in the order in which they began."""
-        by_request: dict[int, list[_Span]] = {}
+        by_request: dict[int, list[Span]] = {}
         for span in spans:
             if span.request is not None:
                 by_request.setdefault(span.request, []).append(span)
@@ -159,6 +166,8 @@ class Recording:
     trace: Trace
     request: int
     row: Row
+    with_steps: bool = False
+    """Whether programs that can be timed run step by step on one thread, and show each."""
 
     def span(self, name: str, kind: str, **details: Any) -> AbstractContextManager[None]:
         """Add what is done within."""
@@ -176,7 +185,7 @@ def current_recording() -> Recording | None:
 
 @contextmanager
 def recording(to: Recording) -> Iterator[None]:
-    """Record what programs that consist of parts do within."""
+    """Record what programs that consist of parts, or show their steps, do within."""
     token = _CURRENT.set(to)
     try:
         yield
@@ -187,7 +196,7 @@ def recording(to: Recording) -> Iterator[None]:
 class _Places:
     """The numbers of processes and threads, in the order of their first events."""
 
-    def __init__(self, spans: Sequence[_Span]) -> None:
+    def __init__(self, spans: Sequence[Span]) -> None:
         self.rows: dict[str, dict[str, int]] = {}
         for span in spans:
             threads = self.rows.setdefault(span.row.process, {})

@@ -15,6 +15,7 @@ from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.extents import Shapes
 from afterglow.runtime.output_targets import copied_into
 from afterglow.runtime.signature import Signature, TensorInfo
+from afterglow.runtime.trace import Recording
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, OutputForm, OutputKind
 from afterglow.types.output_form import assemble, element_place
@@ -64,6 +65,11 @@ class Version:
     def run_on_device(self, arrays: Mapping[str, Any]) -> list[Any] | None:
         """The outputs in the memory of the device where arrays lie; None if it cannot run there."""
         return self.compiled.run_on_device(self.inputs_of(arrays)) if self._gives_tensors else None
+
+    def run_recorded(self, here: Recording, arrays: Mapping[str, Any]) -> list[Any]:
+        """The same, with its steps in a trace if they are wanted and can be shown."""
+        outputs = self.compiled.run_recorded(here, self.inputs_of(arrays))
+        return outputs if self._gives_tensors else assemble(self.forms, outputs)
 
     def run_into(self, arrays: Mapping[str, Any], targets: Mapping[int, Array]) -> list[Any]:
         """The same; the outputs at the places of `targets` are in these arrays."""

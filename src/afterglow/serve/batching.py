@@ -6,40 +6,23 @@ All of it happens on the event loop; only the runs themselves are on the threads
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from time import perf_counter
 from typing import Any, TypeAlias
 
-import numpy as np
-
+from afterglow.runtime.trace import Trace
 from afterglow.serve.errors import ErrorKind, RequestError
+from afterglow.serve.job import Feed, Job, joined, trace_of
 from afterglow.serve.statistics import ServedStatistics
 from afterglow.support.errors import AfterglowError, DeadlineError, DeviceError
 from afterglow.types import Array
 
-Feed: TypeAlias = Mapping[str, Array]
-Submit: TypeAlias = Callable[[Feed, int], "Future[Any]"]
-"""Begins to run a model on arrays by name, with a priority."""
-
-
-@dataclass(order=True, slots=True)
-class Job:
-    """A request that waits for its run, in order by priority and then by age."""
-
-    priority: int
-    number: int
-    feed: Feed = field(compare=False)
-    rows: int = field(compare=False)
-    key: Any = field(compare=False)
-    """Requests with equal keys can be joined."""
-    answer: asyncio.Future[list[Array]] = field(compare=False)
-    came: float = field(compare=False)
-    began: float = field(compare=False, default=0.0)
-    ended: float = field(compare=False, default=0.0)
+Submit: TypeAlias = Callable[[Feed, int, Trace | None], "Future[Any]"]
+"""Begins to run a model on arrays by name, with a priority; a trace is to get its steps."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +53,14 @@ class Batcher:
         self._idle: asyncio.Event | None = None
 
     async def run(
-        self, feed: Feed, rows: int, key: Any, priority: int, timeout: float | None
+        self,
+        feed: Feed,
+        rows: int,
+        key: Any,
+        priority: int,
+        timeout: float | None,
+        *,
+        is_traced: bool = False,
     ) -> tuple[list[Array], Job]:
         """The outputs for a request; who cancels it takes it from the queue."""
         loop = asyncio.get_running_loop()
@@ -81,7 +71,8 @@ class Batcher:
                 help="send it again later",
             )
         answer: asyncio.Future[list[Array]] = loop.create_future()
-        job = Job(priority, next(self._numbers), feed, rows, key, answer, perf_counter())
+        number, came = next(self._numbers), perf_counter()
+        job = Job(priority, number, feed, rows, key, answer, came, is_traced)
         heappush(self._queue, job)
         self.waiting += 1
         late = None if timeout is None else loop.call_later(timeout, self._expire, job)
@@ -161,25 +152,26 @@ class Batcher:
         self.running += 1
         loop = asyncio.get_running_loop()
         try:
-            feed = batch[0].feed if len(batch) == 1 else _joined(batch)
-            joined = perf_counter()
-            future = self._submit(feed, min(job.priority for job in batch))
+            feed = batch[0].feed if len(batch) == 1 else joined(batch)
+            ready = perf_counter()
+            priority = min(job.priority for job in batch)
+            future = self._submit(feed, priority, trace_of(batch))
         except BaseException as error:
             self._ended(batch, error)
             return
 
         if future.done():  # it ran right here
-            loop.call_soon(self._settle, batch, began, joined, future, perf_counter())
+            loop.call_soon(self._settle, batch, began, ready, future, perf_counter())
             return
 
         def done(ended: Future[Any]) -> None:
             now = perf_counter()
-            loop.call_soon_threadsafe(self._settle, batch, began, joined, ended, now)
+            loop.call_soon_threadsafe(self._settle, batch, began, ready, ended, now)
 
         future.add_done_callback(done)
 
     def _settle(
-        self, batch: Sequence[Job], began: float, joined: float, ended: Future[Any], now: float
+        self, batch: Sequence[Job], began: float, ready: float, ended: Future[Any], now: float
     ) -> None:
         error = ended.exception() if not ended.cancelled() else asyncio.CancelledError()
         for job in batch:
@@ -187,7 +179,7 @@ class Batcher:
         if error is not None:
             self._ended(batch, error)
             return
-        self.statistics.ran(sum(job.rows for job in batch), joined - began, now - joined)
+        self.statistics.ran(sum(job.rows for job in batch), ready - began, now - ready)
         result = ended.result()
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
         start = 0
@@ -227,8 +219,3 @@ class Batcher:
         if self.running or self.waiting:
             self._idle = asyncio.Event()
             await self._idle.wait()
-
-
-def _joined(batch: Sequence[Job]) -> dict[str, Array]:
-    """The inputs of several requests, one after another along the first axis."""
-    return {name: np.concatenate([job.feed[name] for job in batch]) for name in batch[0].feed}

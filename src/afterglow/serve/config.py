@@ -160,7 +160,7 @@ def read_config(file: Path | None, flags: Mapping[str, Any]) -> ServeConfig:
             f"the configuration has {len(problems)} problem{'s' * (len(problems) > 1)}",
             where=f"in {file}" if file is not None else "",
             excerpt=problems,
-            help="docs/serve.md lists all settings",
+            help="docs/serve-settings.md lists all settings",
         )
     return ServeConfig(**values)
 
@@ -264,6 +264,8 @@ def _file(value: Any) -> Path:
 
 def _folder(value: Any) -> Path:
     path = Path(_text(str(value)))
+    if path.is_file():
+        raise ValueError(f"{path} is a file: give the folder that it is in, {path.parent}")
     if not path.is_dir():
         raise ValueError(f"{path} is not a folder")
     return path

@@ -134,14 +134,21 @@ class ServerCore:
         try:
             response = await self._infer(request, served)
         except (Exception, asyncio.CancelledError) as error:
-            known = request_error(error)
-            served.statistics.failed(perf_counter() - began, known.kind.name.lower())
+            known, ended = request_error(error), perf_counter()
+            served.statistics.failed(ended - began, known.kind.name.lower())
+            self.telemetry.record_failure(request.traceparent, served.name, began, ended, known)
             if known.kind is ErrorKind.INTERNAL:
                 self.log.error("internal error", model=served.name, error=repr(error))
             raise
         return response
 
     async def _infer(self, request: InferRequest, served: ServedModel) -> InferResponse:
+        if request.is_traced and not self.telemetry.is_on:
+            raise RequestError(
+                ErrorKind.UNIMPLEMENTED,
+                "this server records no traces",
+                help="start it with OpenTelemetry: docs/serve.md says how",
+            )
         rows, key = served.checked(request.inputs)
         wanted = request.outputs or [WantedOutput(name) for name in served.outputs]
         for each in wanted:
@@ -152,7 +159,12 @@ class ServerCore:
                     help=f"it has {listed}",
                 )
         arrays, job = await served.batcher.run(
-            request.inputs, rows, key, request.priority, request.timeout
+            request.inputs,
+            rows,
+            key,
+            request.priority,
+            request.timeout,
+            is_traced=request.is_traced,
         )
         by_name = dict(zip(served.outputs, arrays, strict=True))
         outputs = [self._output(each, served, by_name[each.name]) for each in wanted]

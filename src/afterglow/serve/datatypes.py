@@ -46,7 +46,7 @@ def numpy_of(datatype: str) -> np.dtype[Any] | None:
 
 
 def from_raw(datatype: str, shape: tuple[int, ...], raw: memoryview, what: str) -> Array:
-    """The tensor that bytes encode, where they lie if alignment allows it."""
+    """The tensor that bytes encode, where they lie; it need not be aligned, which runs allow."""
     dtype = checked_dtype(datatype, what)
     count = elements(shape, what)
     if datatype == "BYTES":
@@ -59,7 +59,7 @@ def from_raw(datatype: str, shape: tuple[int, ...], raw: memoryview, what: str) 
     array = np.frombuffer(raw, dtype).reshape(shape)
     if datatype == "BOOL" and count and array.view(np.uint8).max() > 1:
         raise invalid(f"{what} has bytes other than 0 and 1, which are not BOOL")
-    return array if array.flags.aligned else array.copy()
+    return array
 
 
 def checked_dtype(datatype: Any, what: str) -> np.dtype[Any]:
@@ -75,12 +75,15 @@ def checked_dtype(datatype: Any, what: str) -> np.dtype[Any]:
 
 def elements(shape: Iterable[Any], what: str) -> int:
     """The number of elements of a shape; an error unless it is one."""
-    count = 1
+    count, room = 1, 1
     for extent in shape:
         if type(extent) is not int or extent < 0:
             raise invalid(f"{what} has the extent {str(extent)[:40]!r}: extents are 0 or more")
         count *= extent
-        if count > 1 << 40:
+        room *= (
+            extent or 1
+        )  # NumPy wants an array without elements to have an extent that fits, too
+        if room > 1 << 40:
             raise invalid(f"{what} has a shape of more than {1 << 40:,} elements")
     return count
 

@@ -7,7 +7,7 @@ that are repeated, maps or of a oneof, and services.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -44,6 +44,12 @@ class ProtoFile:
     service: str
     messages: Mapping[str, Any]
     methods: tuple[Method, ...]
+    nested: tuple[Any, ...]
+    """The classes of messages within messages, which nothing else keeps alive.
+
+    Protobuf makes such a class when the first of its messages is read, and forgets it with the
+    last; while the garbage collector does that, a message that is read crashes the process.
+    """
 
 
 def read_proto(name: str, text: str) -> ProtoFile:
@@ -63,7 +69,16 @@ def read_proto(name: str, text: str) -> ProtoFile:
         Method(m.name, messages[_last(m.input_type)], messages[_last(m.output_type)], s)
         for m, s in reader.methods
     )
-    return ProtoFile(f"{file.package}.{reader.service}", messages, methods)
+    nested = tuple(_nested(found.message_types_by_name.values()))
+    return ProtoFile(f"{file.package}.{reader.service}", messages, methods, nested)
+
+
+def _nested(descriptors: Iterable[Any]) -> Iterator[Any]:
+    """The classes of all messages within messages, those of maps too."""
+    for descriptor in descriptors:
+        for inner in descriptor.nested_types:
+            yield message_factory.GetMessageClass(inner)
+        yield from _nested(descriptor.nested_types)
 
 
 def _last(name: str) -> str:

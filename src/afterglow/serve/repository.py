@@ -16,7 +16,7 @@ from afterglow.serve.batching import BatchLimits
 from afterglow.serve.completions import Completions
 from afterglow.serve.config import ModelConfig, ServeConfig
 from afterglow.serve.errors import ErrorKind, RequestError, invalid, not_found
-from afterglow.serve.folder import FoundModel, ModelKind, scan
+from afterglow.serve.folder import SUFFIXES, FoundModel, ModelKind, scan
 from afterglow.serve.loading import load_found
 from afterglow.serve.logs import Log
 from afterglow.serve.served import ServedModel
@@ -132,6 +132,9 @@ class Repository:
         """Load the models of the folder that the configuration names."""
         await self._rescan()
         wanted = self.config.load or tuple(self.models)
+        if not self.models:
+            known = ", ".join(f"NAME{suffix}" for suffix in SUFFIXES)
+            self._log.error("no models found", folder=str(self.config.models), known=known)
         for name in wanted:
             try:
                 await self.load(name, rescan=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import field
 from time import perf_counter
@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 
 from afterglow.host.host import Host
+from afterglow.runtime.background import in_background
+from afterglow.runtime.recorded import run_with_steps
 from afterglow.runtime.signature import TensorInfo
+from afterglow.runtime.trace import Row, Trace
 from afterglow.serve.batching import Batcher, BatchLimits
 from afterglow.serve.datatypes import datatype_of
 from afterglow.serve.errors import invalid
@@ -71,7 +74,13 @@ class ServedModel:
         """Bytes that it takes: of weights, code and intermediate results."""
         return self._model.memory.total_bytes if self._model.versions() else 0
 
-    def _submit(self, feed: Mapping[str, Array], priority: int) -> Future[Any]:
+    def feed(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Array]:
+        """What a call in this process gives by position and by name, as arrays by name."""
+        return self._model.feed(arrays, named)
+
+    def _submit(self, feed: Mapping[str, Array], priority: int, trace: Trace | None) -> Future[Any]:
+        if trace is not None:
+            return in_background(lambda: self._traced(feed, trace), "traced run")
         if not self.is_inline:
             return self._host.submit(self.key, dict(feed), priority=priority)
         ended: Future[Any] = Future()
@@ -80,6 +89,10 @@ class ServedModel:
         except Exception as error:
             ended.set_exception(error)
         return ended
+
+    def _traced(self, feed: Mapping[str, Array], trace: Trace) -> Any:
+        """Run with each step in a trace; the batcher counts it as one of the instances."""
+        return run_with_steps(trace, Row("cpu", "steps"), self._model, feed)
 
     def warm_up(self) -> None:
         """Run it on each instance, and with the largest batch, so that requests find all in place.

@@ -12,6 +12,8 @@ from afterglow.types import Array
 DEFAULT_PRIORITY = 5
 """The priority of requests that name none, or 0; a lower number begins first."""
 LOWEST_PRIORITY = 10
+TRACE_KERNELS = "trace_kernels"
+"""The parameter of a request whose trace is to have the kernels of its run."""
 _MICROSECONDS = 1e-6
 LONGEST_TIMEOUT = 1 << 50
 """Microseconds; what is longer is refused, because clocks do not count that far."""
@@ -73,6 +75,8 @@ class InferRequest:
     timeout: float | None = None
     """Seconds within which it has to begin."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    is_traced: bool = False
+    """Whether its trace is to have the kernels of its run."""
     traceparent: str = ""
     """The trace that it belongs to, in the form of the W3C."""
 
@@ -86,6 +90,10 @@ class InferRequest:
                 f"got {str(priority)[:40]!r}"
             )
         self.priority = priority or DEFAULT_PRIORITY
+        is_traced = parameters.get(TRACE_KERNELS, False)
+        if type(is_traced) is not bool:
+            raise invalid(f"{TRACE_KERNELS} must be true or false, got {str(is_traced)[:40]!r}")
+        self.is_traced = is_traced
         if any(parameters.get(name) for name in ("sequence_id", "sequence_start", "sequence_end")):
             raise invalid("sequences are not supported: a model answers each request on its own")
         if timeout is not None:

@@ -42,6 +42,7 @@ from afterglow.runtime.native.program import (
 from afterglow.runtime.native.stream_set import CpuStream, stream_set
 from afterglow.runtime.native.timed_team import TimedTeam
 from afterglow.runtime.threads import threads_of_stream
+from afterglow.runtime.trace import Recording
 from afterglow.types import Array
 from afterglow.types.extent import Extents
 
@@ -150,6 +151,23 @@ class NativeExecutable(HostExecutable):
         self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
     ) -> list[float]:
         """Run once on one thread; the seconds of each step."""
+        return self._run_timed(inputs, states)[1].seconds
+
+    def run_recorded(
+        self, here: Recording, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
+    ) -> list[Array]:
+        """Run once on one thread, and add each step to a trace."""
+        outputs, team = self._run_timed(inputs, states)
+        for step, (began, ended) in zip(self.steps(), team.times, strict=True):
+            about = {"node": ", ".join(step.origins), "on": "host" if step.on_host else "cpu"}
+            named = {"kind": "step", "request": here.request, **about}
+            here.trace.add(here.row, step.kernel, began, ended, **named)
+        return outputs
+
+    def _run_timed(
+        self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]
+    ) -> tuple[list[Array], TimedTeam]:
+        """Run once on one thread; the outputs, and what has the times of the steps."""
         inputs, outputs, context = self.begin(inputs, states)
         host = self.start_host(context, inputs, outputs, states)
         team = TimedTeam(context.scratch)
@@ -157,11 +175,11 @@ class NativeExecutable(HostExecutable):
             if isinstance(part, Host):
                 started = perf_counter()
                 self.run_part(part, context, host)
-                team.seconds.append(perf_counter() - started)
+                team.times.append((started, perf_counter()))
             else:
                 _MAIN(self._mains[part.main])(context.bases_address, team.address)
         self.give_back(context)
-        return team.seconds
+        return outputs, team
 
     def prepared(
         self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]

@@ -18,15 +18,20 @@ class TimedTeam:
     """
 
     def __init__(self, scratch: int) -> None:
-        self.seconds: list[float] = []
-        """Of each step, in the order in which they ran."""
+        self.times: list[tuple[float, float]] = []
+        """When each step began and ended, in the order in which they ran."""
         self._scratch = scratch
         self._parallel_for = _PARALLEL_FOR(self._run_step)
         self._words = (_ADDRESS * 1)(ctypes.cast(self._parallel_for, _ADDRESS))
         self.address = ctypes.addressof(self._words)
 
+    @property
+    def seconds(self) -> list[float]:
+        """Of each step."""
+        return [ended - began for began, ended in self.times]
+
     def _run_step(self, team: int, step: int, bases: int, units: int, chunks: int) -> None:
         run = _STEP(step)
         started = perf_counter()
         run(bases, self._scratch, 0, units)
-        self.seconds.append(perf_counter() - started)
+        self.times.append((started, perf_counter()))

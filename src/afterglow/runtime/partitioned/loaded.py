@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +12,7 @@ from afterglow.runtime.buffers import HostBuffer, host_buffer
 from afterglow.runtime.device import Device, DeviceBuffer, Executable, SeveralDevices
 from afterglow.runtime.logical_device import HOST_TARGET
 from afterglow.runtime.partitioned.graph import Part, PartGraph
+from afterglow.runtime.recorded_steps import run_of
 from afterglow.runtime.trace import Recording
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
@@ -49,15 +49,23 @@ class LoadedPart:
     ) -> dict[str, Array]:
         """Run once on values, perhaps in a row of a trace; the results by name."""
         inputs = [values[name] for name in self.part.inputs]
-        with nullcontext() if here is None else here.span("run", "compute"):
+        if here is None:
             outputs = self.run(inputs, states)
+        else:
+            with here.span("run", "compute"):
+                outputs = self.run(inputs, states, here)
         return dict(zip(self.part.outputs, outputs, strict=True))
 
-    def run(self, inputs: Sequence[Array], states: Mapping[str, DeviceBuffer]) -> list[Array]:
+    def run(
+        self,
+        inputs: Sequence[Array],
+        states: Mapping[str, DeviceBuffer],
+        here: Recording | None = None,
+    ) -> list[Array]:
         """Run once on arrays of the host."""
         own = {port.name: states[port.name] for port in self.part.artifact.interface.states}
         if not own:
-            return self.executable.run(inputs, {})
+            return run_of(self.executable, here)(inputs, {})
         there = {name: self._on_device(host_buffer(state)) for name, state in own.items()}
         outputs = self.executable.run(inputs, there)
         for name, state in own.items():

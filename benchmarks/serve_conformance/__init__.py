@@ -1,0 +1,1 @@
+"""What any server of the Open Inference Protocol answers."""
