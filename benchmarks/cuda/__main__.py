@@ -117,7 +117,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         said = ", ".join(f"{name} {time:.0f}" for name, time in times.items())
         others = {name: time for name, time in times.items() if name != OURS}
         if OURS not in times or not others:
-            lines.append(f"| {row['name']} | {row['batch']} | {said} | – | {row['failed']} | |")
+            lines.append(f"| {row['name']} | {row['batch']} | {said} | - | {row['failed']} | |")
             continue
         best = min(others, key=others.__getitem__)
         rounds = [a / b for a, b in zip(row["times"][OURS], row["times"][best], strict=True)]

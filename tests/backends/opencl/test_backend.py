@@ -8,9 +8,9 @@ import pytest
 import afterglow as ag
 from afterglow.backends.backend import Settings
 from afterglow.backends.capabilities import Listing, Profiling, Verifying
+from afterglow.backends.launched.constants import Constants
 from afterglow.backends.opencl.backend import OpenCl
 from afterglow.backends.opencl.build import compile_kernels, restore
-from afterglow.backends.launched.constants import Constants
 from afterglow.backends.opencl.session import session
 from afterglow.cli.main import execute
 from afterglow.support.errors import VerifyError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from afterglow.backends.cuda.kernels.families import ANCHORS, write_elementwise
 from afterglow.backends.cuda.kernels.kernel import KernelSource
@@ -19,6 +20,8 @@ from afterglow.ops.control import Scan
 from afterglow.ops.flops import step_flops
 from afterglow.types.extent import is_ranged
 
+Way: TypeAlias = Anchor[CudaTarget, KernelSource]
+"""How an op is computed."""
 HOST = KernelPlan(ON_HOST)
 """The plan of a step that the host runs, by the definition of its op, as it has no kernel."""
 KERNEL = "items"
@@ -49,7 +52,8 @@ def write(step: Computation, target: CudaTarget) -> KernelSource:
     if anchor is None:
         return write_elementwise(job, target)
     plan = None if isinstance(step, Copy) else step.plan
-    return anchor.write(job, target) if anchor.plans is None else anchor.write(job, target, plan)
+    made: KernelSource = anchor.write(job, target, *([] if anchor.plans is None else [plan]))
+    return made
 
 
 def refusal(job: Job, target: CudaTarget) -> str:
@@ -67,11 +71,11 @@ def refusal(job: Job, target: CudaTarget) -> str:
     return refusal_of(job, lambda step: ANCHORS.find(step, target) is not None)
 
 
-def _anchor_of(job: Job, target: CudaTarget) -> Anchor | None:
+def _anchor_of(job: Job, target: CudaTarget) -> Way | None:
     return None if job.anchor is None else ANCHORS.find(job.anchor, target)
 
 
-def _plans_of(job: Job, anchor: Anchor | None, target: CudaTarget) -> Sequence[KernelPlan]:
+def _plans_of(job: Job, anchor: Way | None, target: CudaTarget) -> Sequence[KernelPlan]:
     if anchor is not None and anchor.plans is not None:
         return anchor.plans(job, target)
     return [KernelPlan(KERNEL, cost=cost_of(job, target))]

@@ -137,8 +137,8 @@ class _Trial:
                 generated.launch(choice.places[0], step, source)
         artifact = to_artifact(generated, good, target, unchecked=True)
         room = max((_end_of(step) for _, _, step, _ in written), default=0)
-        artifact.manifest["arena_bytes"] = max(room, program.arena_bytes or 0)
-        self._executable = CudaDevice().load_here(artifact)
+        roomy = {**artifact.manifest, "arena_bytes": max(room, program.arena_bytes or 0)}
+        self._executable = CudaDevice().load_here(replace(artifact, manifest=roomy))
         self._wanted: dict[str, list[Array]] = {}
 
     def measured(self, candidate: Candidate) -> dict[str, float]:

@@ -159,9 +159,16 @@ class NativeExecutable(HostExecutable):
         """Run once on one thread, and add each step to a trace."""
         outputs, team = self._run_timed(inputs, states)
         for step, (began, ended) in zip(self.steps(), team.times, strict=True):
-            about = {"node": ", ".join(step.origins), "on": "host" if step.on_host else "cpu"}
-            named = {"kind": "step", "request": here.request, **about}
-            here.trace.add(here.row, step.kernel, began, ended, **named)
+            here.trace.add(
+                here.row,
+                step.kernel,
+                began,
+                ended,
+                kind="step",
+                request=here.request,
+                node=", ".join(step.origins),
+                on="host" if step.on_host else "cpu",
+            )
         return outputs
 
     def _run_timed(

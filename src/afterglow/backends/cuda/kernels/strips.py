@@ -58,7 +58,8 @@ class Strip:
         assert isinstance(shape, tuple)
         assert isinstance(warps, int)
         assert isinstance(splits, int)
-        return Strip(*shape, warps, splits)
+        columns, terms = shape
+        return Strip(columns, terms, warps, splits)
 
     def sums(self, rows: int) -> int:
         """Sums of a thread."""

@@ -58,9 +58,11 @@ class Tile:
         shape = settings["tile"]
         assert isinstance(shape, tuple)
         rows, columns, terms = shape
-        numbers = (_number(settings.get(name, 1)) for name in ("warps", "stages", "split"))
+        warps, stages, splits = (
+            _number(settings.get(name, 1)) for name in ("warps", "stages", "split")
+        )
         early, precision = bool(settings.get("early")), str(settings.get("precision", IEEE))
-        return Tile(rows, columns, terms, *numbers, early, precision)
+        return Tile(rows, columns, terms, warps, stages, splits, early, precision)
 
     @property
     def settings(self) -> dict[str, Setting]:
