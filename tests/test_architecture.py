@@ -65,6 +65,7 @@ DOORS = {
     "afterglow.driver.api": "the compiler, for what was not compiled before",
     "afterglow.backends.cpu.backend": "what writes bundles, for models that are exported",
     "afterglow.backends.cuda.device": "the emulator, for programs that are compiled for it",
+    "afterglow.backends.cuda.executable": "the interpreter, for steps of the host",
     "afterglow.backends.cuda.factory": "its kernels, for compilations that ask for CUDA",
     "afterglow.backends.opencl.factory": "its kernels, for compilations that ask for OpenCL",
     "afterglow.driver.backends": "the partitioner, for models that several devices run",

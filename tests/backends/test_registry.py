@@ -105,7 +105,8 @@ def saved(toychip: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     code = READY + (
         f"model = ag.compile({MODEL!r}, backend='toychip')\n"
         "model.save(sys.argv[1])\n"
-        "listed = [d.name for d in ag.devices(measure=False) if d.backend != 'opencl']\n"
+        "own = ('opencl', 'cuda')\n"
+        "listed = [d.name for d in ag.devices(measure=False) if d.backend not in own]\n"
         "print(model(x).tobytes().hex(), listed)"
     )
     printed, names = played(code, toychip, arguments=(path,)).split(maxsplit=1)
@@ -124,7 +125,7 @@ def test_without_its_device_a_saved_model_is_an_error(saved: tuple[Path, str]) -
     code = "import afterglow as ag\ntry: ag.load(sys.argv[1])\nexcept ag.UsageError as e: print(e)"
     assert played(code, arguments=saved[:1]) == (
         f"error: {saved[0]}: there is no device 'toychip'\n"
-        "  help: there are cpu, interpreter, opencl; install the package that brings it\n"
+        "  help: there are cpu, interpreter, opencl, cuda; install the package that brings it\n"
     )
 
 
@@ -170,7 +171,8 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
         "for name in ('missing', 'raising', 'empty', 'other'):\n"
         f"    try: ag.compile({MODEL!r}, backend=name)\n"
         "    except ag.UsageError as error: print(error)\n"
-        "print([d.name for d in ag.devices(measure=False) if d.backend != 'opencl'])\n"
+        "own = ('opencl', 'cuda')\n"
+        "print([d.name for d in ag.devices(measure=False) if d.backend not in own])\n"
         f"print(execute(['check', {MODEL!r}, '--backend', 'raising']))\n"
         "print(execute(['targets']))",
         folder,
@@ -205,7 +207,7 @@ def test_an_unknown_backend_is_an_error_that_lists_those_there_are() -> None:
     with pytest.raises(UsageError) as caught:
         afterglow.compile(MODEL, backend="toychip", cache=False)
     assert str(caught.value) == (
-        "error: no backend 'toychip'\n  help: there are cpu, interpreter, primitives, opencl"
+        "error: no backend 'toychip'\n  help: there are cpu, interpreter, primitives, opencl, cuda"
     )
 
 

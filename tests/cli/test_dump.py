@@ -104,7 +104,7 @@ def test_an_unknown_stage(command, tmp_path):
         2,
         """
         error: invalid value for '--stage': 'ptx' is not one of 'import', 'graph', 'lowered', \
-'instructions', 'llvm', 'asm', 'opencl'
+'instructions', 'llvm', 'asm', 'opencl', 'triton'
           help: see afterglow dump --help
         """,
         *("dump", models.linear(tmp_path), "--stage", "ptx"),

@@ -268,7 +268,8 @@ def test_an_unknown_backend(command):
         2,
         """
         error: there is no backend 'gpu'
-          help: there are cpu, interpreter, primitives, opencl; several with commas between; or auto
+          help: there are cpu, interpreter, primitives, opencl, cuda; several with commas between; \
+or auto
         """,
         *("run", "model.onnx", "--backend", "gpu"),
     )

@@ -33,5 +33,5 @@ def test_an_unknown_device_is_an_error_that_lists_those_there_are() -> None:
         find_device("toychip")
     assert str(caught.value) == (
         "error: there is no device 'toychip'\n"
-        "  help: there are cpu, interpreter, opencl; install the package that brings it"
+        "  help: there are cpu, interpreter, opencl, cuda; install the package that brings it"
     )

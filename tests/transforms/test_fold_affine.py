@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from afterglow.graph import Builder, Function, run_function, verify_module
 from afterglow.ops.convolution import Conv, ConvTranspose
@@ -287,8 +288,9 @@ def test_left_alone_if(case: str) -> None:
     check_declines(FOLD_AFFINE, f"{constants}\nfunc @main({signature}) {{\n{lines}\nreturn %r\n}}")
 
 
-def random(*shape: int, dtype: object = np.float32) -> np.ndarray:
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
+def random(*shape: int, dtype: DTypeLike = np.float32) -> np.ndarray:
+    drawn: np.ndarray = np.random.default_rng(sum(shape)).standard_normal(shape)
+    return drawn.astype(dtype)
 
 
 @pytest.mark.parametrize("op", [Conv, ConvTranspose])
@@ -307,7 +309,7 @@ def test_groups_and_transposed_convolutions_keep_their_meaning(
     y = b.emit(op((2, 1), (0, 0, 0, 0), (1, 2), groups), y, *parameters)
     y = b.emit(BatchNorm(1e-3), y, *(b.constant(abs(random(8)) + i) for i in range(4)))
     y = b.emit(Div(), y, b.constant(random(8)))
-    function.output("y", b.emit(Add(), y, b.constant(np.float32([[[[3]]]]))))
+    function.output("y", b.emit(Add(), y, b.constant(np.array([[[[3]]]], np.float32))))
     reference = function.module.clone()
     assert FOLD_AFFINE.run(function)
     verify_module(function.module)
@@ -316,7 +318,7 @@ def test_groups_and_transposed_convolutions_keep_their_meaning(
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
-def test_parameters_are_rounded_once(dtype: object) -> None:
+def test_parameters_are_rounded_once(dtype: DTypeLike) -> None:
     function = Function("main")
     b = Builder(function)
     x = function.input("x", TensorType.of(random(1, 3, 2, dtype=dtype)))

@@ -21,6 +21,7 @@ from afterglow.cli.destination import (
     PICTURE,
     PROGRAM,
     STANDARD_OUTPUT,
+    TRITON,
     Destination,
     FileKind,
     file_for,
@@ -48,10 +49,11 @@ from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.plugins import BACKENDS, plugin_names
 from afterglow.types import Array
 
-_KINDS = {"instructions": PROGRAM, "llvm": LLVM, "asm": ASSEMBLY, "opencl": OPENCL}
+_KERNELS = {"opencl": OPENCL, "triton": TRITON}
+_KINDS = {"instructions": PROGRAM, "llvm": LLVM, "asm": ASSEMBLY, **_KERNELS}
 """The kind of file that is written for a stage; a graph for all others."""
 
-_STAGE = click.STRING if plugin_names(BACKENDS) else click.Choice((*STAGES, "opencl"))
+_STAGE = click.STRING if plugin_names(BACKENDS) else click.Choice((*STAGES, *_KERNELS))
 """Those of all our own backends; backends of other packages may have further ones."""
 
 

@@ -85,6 +85,22 @@ READ_BEHIND = """
     mixed = Add (total, count)
     other_next = Concat <axis = 0> (other, mixed)
 """
+READ_BY_A_FUNCTION_OF_THE_STANDARD = """
+    grown = If (wanted) <
+        then_branch = t () => (float[e, 3] longer) { longer = Concat <axis = 0> (past, row) },
+        else_branch = f () => (float[g, 3] same) { same = Identity (past) }
+    >
+    next = Concat <axis = 0> (grown, row)
+    rows = SequenceConstruct (row)
+    sums = SequenceMap (rows, grown) <body = plus (float[1, 3] one, float[h, 3] all)
+        => (float[1, 3] sum_of_all) {
+        rows_axis = Constant <value_ints = [0]> ()
+        total = ReduceSum <keepdims = 1> (all, rows_axis)
+        sum_of_all = Add (one, total)
+    }>
+    mixed = SequenceAt (sums, first)
+    other_next = Concat <axis = 0> (other, mixed)
+"""
 INNER_LOOP = """
     next = Loop (often, wanted, past) <body = inner
         (int64 j, bool going, float[e, 3] so_far) => (bool goes, float[g, 3] more) {
@@ -100,6 +116,7 @@ BODIES = {
     "both branches, by different rows": BOTH_AND_MORE,
     "a piece that may be empty": EMPTY_PIECE,
     "read behind the branch": READ_BEHIND,
+    "read by a function of the standard": READ_BY_A_FUNCTION_OF_THE_STANDARD,
     "an inner loop": INNER_LOOP,
 }
 
