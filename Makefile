@@ -6,6 +6,8 @@
 # iree. Results go to the file RESULTS, tables and figures to the folder PAGE; without --anew in
 # FLAGS they are added to the results in that file.
 # `make docs` builds the site of the documents into build/site.
+# `make test-cuda` runs the conformance kit on the GPU of this machine, and writes what came out
+# to docs/cuda-results.md, with the rows that `python -m benchmarks.cuda` left in build/.
 # `make fuzz` fuzzes for SECONDS in an environment of its own (docs/fuzzing.md); KINDS are what it
 # fuzzes, with commas, and JOBS how many processes do it.
 PYTHON ?= python3
@@ -26,7 +28,7 @@ JOBS ?= 2
 # Tests start many processes, each of which would compile hundreds of modules anew without it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all lint docs bench fuzz clean
+.PHONY: demo test test-all test-cuda lint docs bench fuzz clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -36,6 +38,12 @@ test: lint
 
 test-all: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=fresh
+
+test-cuda: $(TESTABLE)
+	mkdir -p build
+	-$(BIN)/python -m pytest -n auto tests/backends/cuda/test_gpu.py --junitxml=build/cuda.xml
+	$(BIN)/python -m benchmarks.cuda.page build/cuda.xml build/cuda.jsonl > docs/cuda-results.md
+	@cat docs/cuda-results.md
 
 lint: $(TESTABLE)
 	$(BIN)/ruff check .

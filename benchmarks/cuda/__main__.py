@@ -46,7 +46,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--names", default=NAMES, help="networks, with commas")
     parser.add_argument("--batches", default="1,32")
     parser.add_argument("--engines", default=f"{OURS},inductor", help="also max-autotune, eager")
-    parser.add_argument("--precision", default="float16")
+    parser.add_argument("--precision", help="of models given in f32; else they are in f16")
     parser.add_argument("--tune", type=float, default=0, help="seconds to measure plans, a network")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--replays", type=int, default=30, help="of each engine in a round")

@@ -160,27 +160,34 @@ def _eager(made: Network, job: dict[str, Any]) -> Any:
         return _graph_of(lambda: module(*inputs))
 
 
-def _onnx_of(made: Network) -> bytes:
-    """The network as ONNX, in f32."""
+def _onnx_of(made: Network, *, half: bool) -> bytes:
+    """The network as ONNX, in f16 or f32."""
     file = io.BytesIO()
-    names = [f"x{number}" for number in range(len(made.inputs))]
+    module, inputs = copy.deepcopy(made.module).cuda(), [x.cuda() for x in made.inputs]
+    if half:
+        module = module.half()
+        inputs = [x.half() if x.is_floating_point() else x for x in inputs]
+    torch.backends.mha.set_fastpath_enabled(False)  # its op is none of ONNX's
+    names = [f"x{number}" for number in range(len(inputs))]
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            made.module, made.inputs, file, opset_version=17, dynamo=False, input_names=names
+            module, tuple(inputs), file, opset_version=17, dynamo=False, input_names=names
         )
     return file.getvalue()
 
 
 def _afterglow(made: Network, job: dict[str, Any]) -> Any:
-    """A program compiled ahead of time, in f16 where that is allowed."""
+    """A program compiled ahead of time, of the model in f16 unless a precision is given."""
     import afterglow as ag  # noqa: PLC0415  only where it is asked for
 
-    given = [x.numpy() for x in made.inputs]
+    narrow = torch.float16 if job["precision"] is None else torch.float32
+    inputs = [x.to(narrow) if x.is_floating_point() else x for x in made.inputs]
+    given = [x.numpy() for x in inputs]
     model = ag.compile(
-        _onnx_of(made),
+        _onnx_of(made, half=job["precision"] is None),
         backend="cuda",
-        precision=job["precision"],
+        precision=job["precision"] or "float32",
         shapes={f"x{number}": array.shape for number, array in enumerate(given)},
         unchecked=True,  # as the others are: a run does not wait to see whether indices were good
         tune=job["tune"] or None,
@@ -189,10 +196,7 @@ def _afterglow(made: Network, job: dict[str, Any]) -> Any:
     results = model.run(None, {p.name: x for p, x in zip(model.inputs, given, strict=True)})
     (version,) = model.versions()
     executable = version.compiled.executable
-    held = [
-        x.cuda().to(getattr(torch, np.dtype(p.type.dtype.numpy).name))
-        for x, p in zip(made.inputs, executable.artifact.interface.inputs, strict=True)
-    ]
+    held = [x.cuda() for x in inputs]
 
     def replay() -> None:
         executable.run_on_device(held, stream=torch.cuda.current_stream().cuda_stream)

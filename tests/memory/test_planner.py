@@ -32,13 +32,18 @@ def lifetimes(draw: st.DrawFn, most: int = 40, sizes: int = 1000) -> list[Lifeti
     return found
 
 
+def meet(one: Lifetime, other: Lifetime) -> bool:
+    """Whether both are needed at some time."""
+    return one.start <= other.end and other.start <= one.end
+
+
 def check_valid(lives: Sequence[Lifetime], addresses: Sequence[int]) -> None:
     placed = list(zip(lives, addresses, strict=True))
     for index, (life, address) in enumerate(placed):
         assert address >= 0
         for other, taken in placed[:index]:
             apart = address + life.size <= taken or taken + other.size <= address
-            assert apart or not life.meets(other)
+            assert apart or not meet(life, other)
 
 
 def smallest_arena(lives: Sequence[Lifetime]) -> int:
@@ -47,7 +52,7 @@ def smallest_arena(lives: Sequence[Lifetime]) -> int:
     for order in permutations(lives):
         tops: list[tuple[Lifetime, int]] = []
         for life in order:
-            below = max((top for other, top in tops if life.meets(other)), default=0)
+            below = max((top for other, top in tops if meet(life, other)), default=0)
             tops.append((life, below + life.size))
         arenas.append(max((top for _, top in tops), default=0))
     return min(arenas)

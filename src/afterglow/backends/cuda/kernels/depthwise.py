@@ -10,7 +10,15 @@ from afterglow.backends.cuda.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.cuda.kernels.table import ANCHORS
 from afterglow.backends.cuda.kernels.tile import Extents
 from afterglow.backends.cuda.kernels.tile_blocks import Numbers, load, numbers
-from afterglow.backends.cuda.kernels.tile_cost import BEGIN, END, LAUNCH, MEMORY
+from afterglow.backends.cuda.kernels.tile_cost import (
+    BEGIN,
+    END,
+    LAUNCH,
+    MEMORY,
+    REGISTERS,
+    WARP,
+    WARPS,
+)
 from afterglow.backends.cuda.kernels.tile_plans import moved_bytes, power_of_two
 from afterglow.backends.cuda.kernels.tile_results import write_block
 from afterglow.backends.cuda.target import CudaTarget
@@ -21,6 +29,7 @@ from afterglow.backends.job import Job
 from afterglow.backends.pointwise.vocabulary import fma
 from afterglow.instr import KernelPlan, OpInstr
 from afterglow.ops.convolution import Conv
+from afterglow.ops.elementwise import FloatUnary
 from afterglow.types import Array
 from afterglow.types.dtype import bf16, f16, f32
 
@@ -28,15 +37,20 @@ PLANES = "channels"
 """The algorithm: blocks of places and channels."""
 MOST_TAPS = 64
 """Places of a window up to which they are written out, one after the other."""
-BLOCKS = ((8, 64), (16, 32), (16, 64), (32, 32), (32, 64), (64, 32), (8, 128), (64, 16), (128, 16))
-"""Places and channels of a program."""
-WARPS = (2, 4)
+BLOCKS = ((16, 32), (8, 64), (32, 32), (16, 64), (64, 16), (32, 64), (64, 32), (8, 128), (128, 16))
+"""Places and channels of a program, those first that are better where estimates are equal."""
+BLOCK_WARPS = (4, 2)
 VECTOR = 16
 """Bytes that a thread reads at once."""
-PER_TAP = 4.0
-"""Operations a multiprocessor's lane spends on a product: it is read, converted, added."""
-LANES = 128
-"""Operations that a multiprocessor begins in a cycle."""
+PER_TAP, PER_FUNCTION, PER_STEP = 5.0, 45.0, 2.0
+"""Instructions of a product, which is read, converted, added; of a function of a result; of any
+other step behind."""
+PER_THREAD = 65.0
+"""Instructions of a thread besides."""
+INSTRUCTION = 0.57e-9
+"""The time of an instruction in a thread, which waits for most of those before."""
+KEPT, PER_RESULT = 36, 2
+"""Registers of a thread, and more for each of its results."""
 
 
 def _accepts(step: OpInstr, target: CudaTarget) -> bool:
@@ -55,7 +69,7 @@ def plans(job: Job, target: CudaTarget) -> list[KernelPlan]:
     assert job.anchor is not None
     layout = ConvLayout(job.anchor)
     found = []
-    for (rows, columns), warps in itertools.product(BLOCKS, WARPS):
+    for (rows, columns), warps in itertools.product(BLOCKS, BLOCK_WARPS):
         block = (
             min(rows, power_of_two(layout.extents.rows)),
             min(columns, power_of_two(layout.groups)),
@@ -73,19 +87,27 @@ def plans(job: Job, target: CudaTarget) -> list[KernelPlan]:
 def _seconds(
     block: tuple[int, int], warps: int, layout: ConvLayout, job: Job, target: CudaTarget
 ) -> float:
-    """The time of a kernel: of its arithmetic, of the memory, of a program after the other."""
+    """The time of a kernel: of its instructions, of the memory, of a program after the other."""
     rows, columns = block
+    threads, results = warps * WARP, rows * columns
     programs = -(-layout.extents.rows // rows) * -(-layout.groups // columns)
-    together = 64 // warps
-    size = layout.x.type.dtype.itemsize
     # neighbours in a vector that lie apart in memory are several reads
-    vectors = max(1, VECTOR // (columns * size))
-    each = rows * columns * layout.taps * PER_TAP * vectors
-    rate = target.flops / target.units / 2 * (min(1.0, rows * columns / (warps * 32 * 8)))
-    busy = -(-programs // target.units) * each / rate
+    vectors = max(1, VECTOR // (columns * layout.x.type.dtype.itemsize))
+    each = layout.taps * PER_TAP + _instructions_behind(job)
+    issued = results * each * vectors + threads * PER_THREAD
+    busy = -(-programs // target.units) * issued / (target.flops / target.units / 2)
+    chain = BEGIN + END + (results / threads * each + PER_THREAD) * INSTRUCTION
+    registers = KEPT + PER_RESULT * results // threads
+    together = max(1, min(WARPS // warps, REGISTERS // (registers * threads)))
     waves = -(-programs // (target.units * together))
     memory = moved_bytes(job) / (target.bandwidth * MEMORY)
-    return LAUNCH + max(waves * (BEGIN + END), max(busy, memory) + BEGIN + END)
+    return LAUNCH + max(waves * chain, max(busy, memory) + chain)
+
+
+def _instructions_behind(job: Job) -> float:
+    """Instructions that the steps behind take for each result."""
+    functions = sum(isinstance(step.op, FloatUnary) for step in job.after)
+    return functions * PER_FUNCTION + (len(job.after) - functions) * PER_STEP
 
 
 @ANCHORS.declare(Conv, accepts=_accepts, plans=plans)

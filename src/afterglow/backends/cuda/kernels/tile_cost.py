@@ -1,9 +1,9 @@
 """How long a product takes in tiles, about: seconds, from measurements on an H200.
 
 A program goes through a chain: it begins, its first operands arrive, then each iteration takes
-the time of a load divided by the loads on their way, then the epilogue. Programs that a
-multiprocessor holds at once go through their chains side by side, until its arithmetic, its way to
-the cache or the memory is busy.
+the time of a load divided by the loads on their way, or that of asking for it and multiplying, then
+the epilogue. Programs that a multiprocessor holds at once go through their chains side by side,
+until its arithmetic, its way to the cache or the memory is busy.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from afterglow.support.lazy_dataclass import dataclass
 
 LAUNCH = 1.0e-6
 """A kernel in a graph that does nothing."""
-BEGIN, END = 0.9e-6, 0.4e-6
+BEGIN, END = 0.8e-6, 0.4e-6
 """Until the first operands are there; after the last product, until results are written."""
 READ_MORE = 0.3e-6
 """Longer, where the epilogue reads as many elements as it writes."""
-LOAD = 0.8e-6
+LOAD = 0.5e-6
 """From asking for a block until it was multiplied."""
-SHARING, SHARE = 1.5e-6, 0.15e-6
+STEP, ISSUE = 0.02e-6, 6e-9
+"""An iteration of a program that waits for nothing, and each vector that a thread asks for."""
+SHARING, SHARE = 0.55e-6, 0.09e-6
 """What programs that share terms take longer, and for each of them."""
-CACHE_RATE = 60e9
+CACHE_RATE = 100e9
 """Bytes a second that one multiprocessor gets from the cache while all ask for some."""
-ALONE_RATE = 110e9
+ALONE_RATE = 160e9
 """The same, if others ask for none."""
-WIDE, NARROW = 0.6, 0.4
+RESULT_RATE, WARP_RESULT_RATE = 23e9, 9.6e9
+"""Bytes a second that epilogues of a multiprocessor read and write, and those of a warp alone."""
+WIDE, NARROW = 0.87, 0.16
 """The part of the peak of tensor cores that loops reach, by groups of warps or single ones."""
 PLAIN = 0.5
 """The part of the peak that loops reach without tensor cores."""
@@ -107,15 +111,32 @@ def seconds(tile: Tile, work: Work, target: CudaTarget) -> float:
     """The time of a kernel."""
     programs = tile.blocks(work.extents) * tile.splits
     steps = -(-work.steps(tile.terms) // tile.splits)
-    end = END + (READ_MORE if work.read_more and not tile.early else 0) + _sharing(tile)
-    waiting = LOAD / max(1, tile.stages - 1)
-    least = block_bytes(tile, work) / ALONE_RATE
-    chain = BEGIN + max(0, steps - 1) * max(waiting, least) + end
+    end = _end(tile, work, target)
+    chain = BEGIN + max(0, steps - 1) * _step_alone(tile, work, target) + end
     waves = -(-programs // (target.units * _together(tile, work, target)))
     each = -(-programs // target.units)
-    busy = each * steps * _iteration(tile, work, target)
-    memory = (work.moved + _partial_bytes(tile, work)) / (target.bandwidth * MEMORY)
+    results = tile.rows * tile.columns * (work.bytes[0] + work.read_more)
+    busy = each * (steps * _iteration(tile, work, target) + results / RESULT_RATE)
+    memory = work.moved / (target.bandwidth * MEMORY)
     return LAUNCH + max(waves * chain, max(busy, memory) + BEGIN + end)
+
+
+def _step_alone(tile: Tile, work: Work, target: CudaTarget) -> float:
+    """The time from one iteration of a program to its next one, if others leave it alone."""
+    waiting = LOAD / max(1, tile.stages - 1)
+    arriving = block_bytes(tile, work) / ALONE_RATE
+    asked = (block_bytes(tile, work) + _slow_bytes(tile, work)) / VECTOR
+    asking = ISSUE * asked / (tile.warps * WARP)
+    return max(waiting, arriving, STEP + asking + _arithmetic(tile, work, target))
+
+
+def _end(tile: Tile, work: Work, target: CudaTarget) -> float:
+    """The time of an epilogue, and of sums that are shared: all programs write them at once."""
+    late = work.read_more if not tile.early else 0
+    results = tile.rows * tile.columns * (work.bytes[0] + late)
+    partials = _partial_bytes(tile, work) / (target.bandwidth * MEMORY)
+    own = END + (READ_MORE if late else 0) + results / (tile.warps * WARP_RESULT_RATE)
+    return own + _sharing(tile) + partials
 
 
 def _sharing(tile: Tile) -> float:
@@ -133,11 +154,20 @@ def _partial_bytes(tile: Tile, work: Work) -> int:
 
 def _iteration(tile: Tile, work: Work, target: CudaTarget) -> float:
     """The time of an iteration on a multiprocessor that has enough to do."""
+    asked = block_bytes(tile, work) + _slow_bytes(tile, work)
+    return max(_arithmetic(tile, work, target), asked / CACHE_RATE)
+
+
+def _arithmetic(tile: Tile, work: Work, target: CudaTarget) -> float:
+    """The time of the products of an iteration on a multiprocessor."""
     flops = 2.0 * tile.rows * tile.columns * tile.terms
-    arithmetic = flops * target.units / _rate(tile, work, target)
-    left = tile.rows * tile.terms * work.bytes[0]
+    return flops * target.units / _rate(tile, work, target)
+
+
+def _slow_bytes(tile: Tile, work: Work) -> float:
+    """Bytes that whole vectors would read in the time that narrow ones take longer."""
     slow = min(SLOWEST, VECTOR / work.vector) - 1
-    return max(arithmetic, (block_bytes(tile, work) + slow * left) / CACHE_RATE)
+    return slow * tile.rows * tile.terms * work.bytes[0]
 
 
 def _rate(tile: Tile, work: Work, target: CudaTarget) -> float:
