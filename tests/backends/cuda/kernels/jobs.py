@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from afterglow.backends.cuda.compile import Compiled, compile_kernels
 from afterglow.backends.cuda.kernels.families import ANCHORS
@@ -26,6 +27,9 @@ from afterglow.types import Array, DType, TensorType
 from tests.backends.cuda.emulate import run_kernel
 
 TARGET = kind_of("sm_90")
+
+EACH_ARCH = pytest.mark.parametrize("arch", [90, pytest.param(80, marks=pytest.mark.slow)])
+"""Kinds of GPU that kernels are compiled for."""
 
 
 def array(*shape: int, dtype: str = "f4") -> Array:

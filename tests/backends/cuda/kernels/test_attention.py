@@ -13,7 +13,15 @@ from afterglow.testing.cases import Case
 from afterglow.testing.cases.attention import CASES
 from afterglow.types import Array
 from afterglow.types.dtype import f64
-from tests.backends.cuda.kernels.jobs import Made, array, check, compiled, plans, source_for
+from tests.backends.cuda.kernels.jobs import (
+    EACH_ARCH,
+    Made,
+    array,
+    check,
+    compiled,
+    plans,
+    source_for,
+)
 
 _SMALL = [
     (case.op, case)
@@ -86,7 +94,7 @@ def _unchecked(arch: int, op: Attention, *arrays: Array) -> KernelSource:
     return source_for(made, arch)
 
 
-@pytest.mark.parametrize("arch", [80, 90])
+@EACH_ARCH
 def test_all_forms_compile_without_spills(arch: int) -> None:
     many = [np.zeros((8, 12, 256, 64), np.float16)] * 3
     few = [np.zeros((1, 12, n, 64), np.float16) for n in (1, 512, 512)]

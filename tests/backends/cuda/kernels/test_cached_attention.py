@@ -12,7 +12,16 @@ from afterglow.testing.cases import Case
 from afterglow.testing.cases.cached_attention import CASES
 from afterglow.testing.cases.rotary import CASES as ROTARY
 from afterglow.types.dtype import f64
-from tests.backends.cuda.kernels.jobs import TARGET, Made, array, check, compiled, plans, source_for
+from tests.backends.cuda.kernels.jobs import (
+    EACH_ARCH,
+    TARGET,
+    Made,
+    array,
+    check,
+    compiled,
+    plans,
+    source_for,
+)
 
 _CASES = [
     case
@@ -72,7 +81,7 @@ def test_rows_are_written_where_the_cache_lies() -> None:
     check(made)
 
 
-@pytest.mark.parametrize("arch", [80, 90])
+@EACH_ARCH
 def test_all_forms_compile(arch: int) -> None:
     forms = [_cached(n, CachedAttention(0.2, softcap=2.0), "f2") for n in (2, 37)]
     sources = [source_for(made, arch) for made in forms]

@@ -14,7 +14,7 @@ from afterglow.backends.cuda.kernels import matmul
 from afterglow.backends.cuda.kernels.strips import ROWS
 from afterglow.instr import KernelPlan
 from afterglow.ops.linear import MatMul
-from tests.backends.cuda.kernels.jobs import TARGET, check, compiled, written
+from tests.backends.cuda.kernels.jobs import EACH_ARCH, TARGET, check, compiled, written
 from tests.backends.cuda.kernels.tiles import floats, in_tiles, product
 
 BF16 = ml_dtypes.bfloat16
@@ -96,7 +96,7 @@ def test_a_row_is_not_multiplied_in_tiles():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", [80, 90])
+@EACH_ARCH
 def test_blocks_are_multiplied_by_tensor_cores_and_read_by_vectors(arch):
     made = product(MatMul(), floats("f2", 256, 128), floats("f2", 128, 256))
     target = replace(TARGET, arch=arch, name=f"sm_{arch}")

@@ -8,7 +8,7 @@ from afterglow.graph import Op
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.normalization import GroupNorm, LayerNorm, RMSNorm
-from tests.backends.cuda.kernels.jobs import Made, array, check, compiled, source_for
+from tests.backends.cuda.kernels.jobs import EACH_ARCH, Made, array, check, compiled, source_for
 
 
 def _made(op: Op, *shapes: tuple[int, ...] | None, dtype: str = "f4", around: bool = False) -> Made:
@@ -45,7 +45,7 @@ def test_floats_of_16_bits_are_computed_in_f32() -> None:
     check(_made(RMSNorm(-1), (5, 300), (300,), dtype="f2", around=True), 4e-3)
 
 
-@pytest.mark.parametrize("arch", [80, 90])
+@EACH_ARCH
 def test_all_forms_compile(arch: int) -> None:
     forms = [
         _made(LayerNorm(-1), (5, 768), (768,), (768,), dtype="f2", around=True),

@@ -13,7 +13,7 @@ from afterglow.ops.elementwise import Div
 from afterglow.ops.reduction import ReduceMax, ReduceMin, ReduceProd, ReduceSum, Reduction
 from afterglow.types import Array
 from afterglow.types.dtype import f32
-from tests.backends.cuda.kernels.jobs import Made, array, check, compiled, source_for
+from tests.backends.cuda.kernels.jobs import EACH_ARCH, Made, array, check, compiled, source_for
 
 
 def _made(op: Op, x: Array, order: Sequence[int] | None = None) -> Made:
@@ -79,7 +79,7 @@ def test_the_mean_of_floats_of_16_bits_is_one_kernel() -> None:
     assert len(check(made).parameters) == 3
 
 
-@pytest.mark.parametrize("arch", [80, 90])
+@EACH_ARCH
 def test_all_forms_compile(arch: int) -> None:
     forms = [
         _made(ReduceSum((0, 1)), array(70, 500)),

@@ -8,7 +8,7 @@ import pytest
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add, Mul
 from afterglow.ops.softmax import LogSoftmax, Softmax
-from tests.backends.cuda.kernels.jobs import Made, array, check, compiled, source_for
+from tests.backends.cuda.kernels.jobs import EACH_ARCH, Made, array, check, compiled, source_for
 
 
 @pytest.mark.parametrize("op", [Softmax, LogSoftmax])
@@ -55,7 +55,7 @@ def test_floats_of_16_bits_are_computed_in_f32() -> None:
     check(made, 2e-3)
 
 
-@pytest.mark.parametrize("arch", [80, 90])
+@EACH_ARCH
 def test_all_forms_compile(arch: int) -> None:
     sources = []
     for shape, axis in (((5, 768), -1), ((2, 64, 50), 1), ((2, 17000), -1)):

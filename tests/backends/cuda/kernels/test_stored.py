@@ -11,7 +11,15 @@ from afterglow.ops.activation import Relu
 from afterglow.ops.stored import StoredMatMul
 from afterglow.testing.cases import Case
 from afterglow.testing.cases.stored import CASES
-from tests.backends.cuda.kernels.jobs import TARGET, Made, array, check, compiled, source_for
+from tests.backends.cuda.kernels.jobs import (
+    EACH_ARCH,
+    TARGET,
+    Made,
+    array,
+    check,
+    compiled,
+    source_for,
+)
 
 
 def _made(op: Op, *arrays: np.ndarray | None) -> Made:
@@ -47,7 +55,7 @@ def test_long_rows(block: int, rows: int) -> None:
     check(_made(op, array(rows, depth), stored, scale.astype("f4"), zero, minimum), 1e-3)
 
 
-@pytest.mark.parametrize("arch", [80, 90])
+@EACH_ARCH
 def test_all_forms_compile(arch: int) -> None:
     scale, stored = np.ones((24, 4), "f4"), array(24, 128, dtype="i1")
     few = _made(StoredMatMul(32), array(1, 128), stored, scale)
