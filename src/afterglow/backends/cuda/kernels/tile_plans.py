@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from afterglow.backends.cuda.kernels.tile import IEEE, Tile
-from afterglow.backends.cuda.kernels.tile_cost import Work, fits, seconds
+from afterglow.backends.cuda.kernels.tile_cost import (
+    REGISTERS,
+    WARP,
+    Work,
+    fits,
+    registers,
+    seconds,
+)
 from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.job import Job
 from afterglow.instr import KernelPlan
@@ -18,6 +25,8 @@ LEAST = 16
 """Rows or columns of a tile at least."""
 SPLITS = (1, 2, 3, 4, 6, 8, 16)
 """Programs that share the terms of a block."""
+FEW_WARPS = 4
+"""Warps of programs of which a multiprocessor holds several anyhow."""
 MOST_PROGRAMS = 4
 """Programs a multiprocessor up to which more of them share terms."""
 NARROW = (
@@ -86,10 +95,22 @@ def _tiles(work: Work, target: CudaTarget, precision: str) -> Iterator[Tile]:
         )
         for own in _terms(work, scaled):
             for splits in _splits(replace(tile, terms=own), work, target):
-                for early in (False, True) if work.read_more and splits == 1 else (False,):
-                    found = replace(tile, terms=own, splits=splits, early=early)
-                    if fits(found, work, target):
-                        yield found
+                found = replace(tile, terms=own, splits=splits)
+                for each in (found, replace(found, early=True)):
+                    if fits(each, work, target) and _may_be_early(each, work):
+                        yield each
+
+
+def _may_be_early(tile: Tile, work: Work) -> bool:
+    """Whether operands of the epilogue may be read before the loop, if a tile wants that.
+
+    They stay in registers meanwhile: programs of many warps must still fit a multiprocessor twice.
+    """
+    if not tile.early:
+        return True
+    threads = tile.warps * WARP
+    roomy = tile.warps <= FEW_WARPS or 2 * threads * registers(tile, work) <= REGISTERS
+    return work.read_more > 0 and tile.splits == 1 and roomy
 
 
 def _terms(work: Work, wanted: int) -> list[int]:
