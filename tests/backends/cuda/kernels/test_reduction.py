@@ -22,6 +22,11 @@ def _made(op: Op, x: Array, order: Sequence[int] | None = None) -> Made:
     return made
 
 
+@pytest.mark.parametrize("op", [ReduceMax, ReduceMin])
+def test_no_booleans_give_what_changes_none(op: type[Reduction]) -> None:
+    check(_made(op((1,)), np.zeros((2, 0, 4), bool)))
+
+
 @pytest.mark.parametrize("op", [ReduceSum, ReduceMax, ReduceMin, ReduceProd])
 @pytest.mark.parametrize(
     ("shape", "axes", "order"),
