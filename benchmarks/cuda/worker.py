@@ -98,7 +98,7 @@ def _expected(made: Network) -> list[np.ndarray]:
 def _error(results: list[np.ndarray], expected: list[np.ndarray]) -> float:
     """The largest relative error of an output, as a Euclidean distance; NaN shows as such."""
     pairs = zip(results, expected, strict=True)
-    return max(float(np.linalg.norm(a - b) / np.linalg.norm(b)) for a, b in pairs)
+    return max(float(np.linalg.norm(a - b) / (np.linalg.norm(b) or 1.0)) for a, b in pairs)
 
 
 def _in_half(made: Network) -> tuple[torch.nn.Module, list[torch.Tensor]]:
