@@ -95,10 +95,10 @@ def write_reduction(job: Job, target: CudaTarget, plan: KernelPlan) -> KernelSou
         return convert(lines.read(places), lines.dtype)
 
     if reduced.space.size == 0:
-        start = fold.start(lines.dtype)
+        identity = fold.start(lines.dtype)
         if reduced.out.type.dtype is boolean:
-            start = min(max(start, 0), 1)
-        nothing = lines.code.constant(lines.dtype, start)
+            identity = min(max(identity, 0), 1)
+        nothing = lines.code.constant(lines.dtype, identity)
         reduced.write(lines, _finished(reduced, nothing))
         return kernel.finish()
     if shares == 1:
