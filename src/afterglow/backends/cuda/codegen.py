@@ -8,14 +8,12 @@ from typing import Any
 from afterglow.backends.cuda.compile import Compiled
 from afterglow.backends.cuda.kernels.kernel import KernelSource
 from afterglow.backends.cuda.planner import write
+from afterglow.backends.cuda.sections import CUBIN, SOURCE
 from afterglow.backends.cuda.target import DEVICE, CudaTarget
 from afterglow.backends.cuda.tl.types import HELD
 from afterglow.backends.launched.generated import Generated
 from afterglow.instr import Program, interface_of
 from afterglow.runtime.artifact import Artifact, Section
-
-SOURCE, CODE = "source", "cubin."
-"""Sections: the text of all kernels, and the machine code of each by its name."""
 
 
 def generate(program: Program, target: CudaTarget) -> Generated[KernelSource]:
@@ -50,7 +48,7 @@ def to_artifact(
     program = generated.program
     kernels = {
         name: {
-            "section": f"{CODE}{name}",
+            "section": f"{CUBIN}{name}",
             "symbol": made.symbol,
             "shared": made.shared,
             "warps": made.warps,
@@ -65,7 +63,7 @@ def to_artifact(
     }
     sections: dict[str, Section] = {
         SOURCE: source_of(generated).encode(),
-        **{f"{CODE}{name}": made.cubin for name, made in compiled.items()},
+        **{f"{CUBIN}{name}": made.cubin for name, made in compiled.items()},
         **generated.sections(unchecked=unchecked),
     }
     return Artifact(DEVICE, interface_of(program), program.planned, manifest, sections)
