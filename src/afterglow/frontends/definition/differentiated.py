@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from afterglow.frontends.definition.model import TRAINING_DOMAIN, NodeDef
+from afterglow.frontends.definition.model import NodeDef
+from afterglow.frontends.definition.order import TRAINING_DOMAIN, names_in, reads
 
 
 def variables(nodes: Iterable[NodeDef]) -> Iterator[str]:
@@ -14,7 +15,7 @@ def variables(nodes: Iterable[NodeDef]) -> Iterator[str]:
             yield from variables(graph.node)
         if (node.domain, node.op_type) != (TRAINING_DOMAIN, "Gradient"):
             continue
-        xs, zs = node.names_in("xs"), node.names_in("zs")
+        xs, zs = names_in(node, "xs"), names_in(node, "zs")
         yield from xs
         given = zip((*xs, *zs), node.input, strict=False)
         yield from (name for name, value in given if name != value)
@@ -34,11 +35,11 @@ def nodes_between(
         if name in xs or name in held or node is None:
             depends[name] = name in xs
         elif is_ready:
-            depends[name] = any(depends.get(read, False) for read in node.reads)
+            depends[name] = any(depends.get(read, False) for read in reads(node))
             if depends[name]:
                 found.append(node)
         elif name not in depends:
             depends[name] = False
             waiting.append((name, True))
-            waiting.extend((read, False) for read in node.reads)
+            waiting.extend((read, False) for read in reads(node))
     return found
