@@ -123,13 +123,16 @@ def _graph_of(run: Callable[[], Any]) -> tuple[Replay, Callable[[], list[np.ndar
     with torch.cuda.graph(graph):
         kept = run()
 
+    def replay(held: Callable[[], Any] = run) -> None:
+        graph.replay()  # reads weights and inputs that the held function keeps alive
+
     def results() -> list[np.ndarray]:
-        graph.replay()
+        replay()
         torch.cuda.synchronize()
         outputs = [kept] if isinstance(kept, torch.Tensor) else [*kept]
         return [x.float().cpu().numpy() for x in outputs]
 
-    return graph.replay, results
+    return replay, results
 
 
 def _inductor(made: Network, job: dict[str, Any]) -> Any:
