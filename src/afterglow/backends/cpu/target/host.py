@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import llvmlite.binding as llvm
 
-_UNUSED = ("shstk",)
-"""Features that do not change code, and that a system may withhold from programs."""
+_UNUSED = ("rdrnd", "rdseed", "shstk")
+"""Features that no kernel uses, and that a system may withhold though the processor has them."""
 
 
 def host_triple() -> str:
