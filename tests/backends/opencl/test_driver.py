@@ -77,6 +77,37 @@ def test_a_device_is_found_by_parts_of_its_names(monkeypatch, target):
     assert driver.find(target)[1] is LIMITS
 
 
+def pocl(monkeypatch: pytest.MonkeyPatch, *processors: str) -> None:
+    """Have PoCL's drivers on this machine, whose LLVM takes its processor for these."""
+    platform = SimpleNamespace(version="OpenCL 3.0 PoCL 3.0-rc2")
+    made = [
+        SimpleNamespace(
+            platform=platform, version=f"OpenCL 3.0 PoCL HSTR: pthread-x86_64-pc-linux-gnu-{name}"
+        )
+        for name in processors
+    ]
+    platform.get_devices = lambda: made
+    library = SimpleNamespace(get_platforms=lambda: [platform], Error=RuntimeError)
+    monkeypatch.setattr(driver, "library", lambda: library)
+    monkeypatch.setattr(driver, "_limits", lambda cl, device: LIMITS)
+
+
+def test_a_driver_that_does_not_know_the_processor_is_passed_over(monkeypatch):
+    pocl(monkeypatch, "generic", "skylake-avx512")
+    ((device, _),) = driver.devices.__wrapped__()
+    assert device.version.endswith("skylake-avx512")
+
+
+def test_only_a_driver_that_does_not_know_the_processor_is_an_error(monkeypatch):
+    pocl(monkeypatch, "generic")
+    with pytest.raises(UsageError) as caught:
+        driver.devices.__wrapped__()
+    assert str(caught.value) == (
+        "error: OpenCL 3.0 PoCL 3.0-rc2 does not know this processor, so it compiles nothing\n"
+        "  help: install a newer driver; on Debian and Ubuntu, apt install pocl-opencl-icd"
+    )
+
+
 def test_an_unknown_device_is_an_error_that_lists_those_there_are(monkeypatch):
     monkeypatch.setattr(driver, "devices", lambda: ((None, LIMITS),))
     with pytest.raises(UsageError) as caught:

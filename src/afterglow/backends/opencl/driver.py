@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from afterglow.backends.opencl.limits import OLD_POCL, Limits
 from afterglow.support.errors import UsageError
 
 INSTALL = "pip install pyopencl and a driver; for CPUs, pip install pocl-binary-distribution"
+NEWER = "install a newer driver; on Debian and Ubuntu, apt install pocl-opencl-icd"
 DEVICE = "opencl"
 """The name of the backend, of its device, and of the first target."""
 FIRST = ("host", DEVICE)
@@ -35,9 +37,16 @@ def devices() -> tuple[tuple[Any, Limits], ...]:
         platforms = cl.get_platforms()
     except cl.Error as error:
         raise UsageError(f"OpenCL finds no driver: {error}", help=INSTALL) from error
-    found = [device for platform in platforms for device in _devices_of(cl, platform)]
-    if not found:
+    present = [device for platform in platforms for device in _devices_of(cl, platform)]
+    if not present:
         raise UsageError("OpenCL finds no device", help=INSTALL)
+    found = [device for device in present if _compiles(device)]
+    if not found:
+        raise UsageError(
+            f"{present[0].platform.version.strip()} does not know this processor, "
+            "so it compiles nothing",
+            help=NEWER,
+        )
     return tuple(zip(found, numbered([_limits(cl, device) for device in found]), strict=True))
 
 
@@ -72,6 +81,14 @@ def _devices_of(cl: Any, platform: Any) -> list[Any]:
         return [*platform.get_devices()]
     except cl.Error:
         return []
+
+
+def _compiles(device: Any) -> bool:
+    """Whether a driver's compiler knows the processor.
+
+    PoCL calls an x86 processor `generic` that is newer than its LLVM, which then refuses the name.
+    """
+    return not re.search(r"PoCL HSTR: \S*x86_64\S*-generic$", device.version.strip())
 
 
 def _limits(cl: Any, device: Any) -> Limits:
