@@ -43,7 +43,7 @@ def devices() -> tuple[tuple[Any, Limits], ...]:
     found = [device for device in present if _compiles(device)]
     if not found:
         raise UsageError(
-            f"{present[0].platform.version.strip()} does not know this processor, "
+            f"{present[0].platform.version.partition(',')[0]} does not know this processor, "
             "so it compiles nothing",
             help=NEWER,
         )
