@@ -9,7 +9,7 @@ drives the body while the model runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import TypeGuard
@@ -17,9 +17,16 @@ from typing import TypeGuard
 import numpy as np
 
 from afterglow.frontends.base import NeedsValuesError
-from afterglow.frontends.common.growing_loops import LoopGrowth, steps_between
+from afterglow.frontends.common.growing_loops import (
+    LoopGrowth,
+    in_one_group,
+    return_grown,
+    steps_between,
+)
+from afterglow.frontends.common.grown import BranchGrowth
 from afterglow.frontends.common.list_results import BranchLists, LoopLists
 from afterglow.frontends.common.lists import compact_rows, settled
+from afterglow.frontends.common.rest import run_rest
 from afterglow.frontends.definition.context import (
     Imported,
     ImportedBody,
@@ -29,7 +36,7 @@ from afterglow.frontends.definition.context import (
 )
 from afterglow.frontends.definition.dialect import Results
 from afterglow.frontends.definition.driven import drive_branch, drive_loop, no_parts
-from afterglow.frontends.definition.model import CUT_AXES
+from afterglow.frontends.definition.model import CUT_AXES, REST
 from afterglow.frontends.definition.problems import (
     ChangesTypesError,
     GrowsError,
@@ -105,8 +112,12 @@ def _conjunction(n: NodeContext, condition: Value) -> Value | None:
     if any(len(branch.output) != 1 for branch in branches):
         return None
     (one,), (other,) = (n.inline(name) for name in ("then_branch", "else_branch"))
-    if not (_is_truth(one) and _is_truth(other) and one.type == other.type):
+    if not (_is_truth(one) and _is_truth(other)):
         return None
+    if one.type != other.type:  # as of a scalar constant beside a tensor with an element
+        if not n.graph.only_decides(n.proto.output[0]):
+            return None
+        one, other = (x if x.type.shape == () else n.emit(Reshape(()), x) for x in (one, other))
     if condition.type != one.type:
         condition = n.emit(Reshape(one.type.shape), condition)
     if _is_constant(other, False):
@@ -126,15 +137,19 @@ def _is_constant(value: Value, wanted: bool) -> bool:
 
 
 def _two_branches(n: NodeContext, condition: Value) -> list[Imported]:
-    bodies = _branches(n)
-    then_branch, else_branch = (body.subgraph for body in bodies)
-    if _output_types(then_branch.function) != _output_types(else_branch.function):
+    growth = BranchGrowth(_branches(n))
+    if growth.places and not n.graph.frame.is_body:  # nothing carries it
         raise NeedsInliningError("the branches return different types")
+    bodies = growth.bodies
+    then_branch, else_branch = (body.subgraph for body in bodies)
     lists = BranchLists.of(*bodies)
+    growth.append_outputs()
     captured = list(dict.fromkeys([value for body in bodies for value in body.captured]))
     for body in bodies:
         _take_inputs(body.subgraph.function, body.captured, captured)
-    return lists.placed(n.emit_all(If(then_branch, else_branch), condition, *captured))
+    results = n.emit_all(If(then_branch, else_branch), condition, *captured)
+    others = len(results) - growth.count
+    return growth.placed(lists.placed(results[:others]), results[others:])
 
 
 def _branches(n: NodeContext) -> list[ImportedBody]:
@@ -185,6 +200,8 @@ def _scalar(n: NodeContext, value: Value) -> Value:
 
 def loop(n: NodeContext) -> Results:
     """An op with the body as a function if it can be; else the body, over and over."""
+    if n.has(REST):
+        return run_rest(n)
     limit, condition = n.get(0), n.get(1)
     limit = n.constant(np.array(_UNLIMITED)) if limit is None else _scalar(n, limit)
     condition = n.constant(np.array(True)) if condition is None else _scalar(n, condition)
@@ -243,13 +260,28 @@ def _loop_as_function(
             raise ChangesTypesError(
                 "values that it carries grow, and nothing bounds how often it runs"
             ) from None
-        if error.is_counted and error.most * len(n.graph_attribute("body").node) <= MOST_INLINED:
+        nodes = error.most * len(n.graph_attribute("body").node)
+        if error.is_counted and not error.is_told_by_data and nodes <= MOST_INLINED:
             raise
-        types = [value.type for value in carried if isinstance(value, Value)]
-        growth = LoopGrowth.of(error.steps, types, int(error.most), f"{n.builder.name}.iteration")
+        return _growing_loop(n, limit, condition, carried, error)
+
+
+def _growing_loop(
+    n: NodeContext,
+    limit: Value,
+    condition: Value,
+    carried: Sequence[Imported | None],
+    error: GrowsError,
+) -> list[Imported | None]:
+    """An op that makes carried values longer, of which some turn out not to grow alike."""
+    types = [value.type for value in carried if isinstance(value, Value)]
+    while True:
+        growth = LoopGrowth.of(error.steps, types, int(error.most), n.builder.name)
         try:
             with n.graph.session.attempt():
                 return _loop_as_op(n, limit, condition, LoopLists.of(n, carried), growth)
+        except GrowsError as other:  # in more groups than before, so that this ends
+            error = other
         except NeedsInliningError:
             raise
         except AfterglowError as problem:  # an op that takes no ranged extents, for instance
@@ -265,22 +297,23 @@ def _loop_as_op(
     growth: LoopGrowth | None = None,
 ) -> list[Imported | None]:
     carried: Sequence[Value] = lists.tensors
-    types = [value.type for value in carried] if growth is None else growth.types(growth.iteration)
+    types = [value.type for value in carried] if growth is None else growth.before
     goes_on = n.constant(np.array(True))  # as the body sees it: else it would not run
     imported = n.body_with_lists("body", (TensorType(i64, ()), goes_on, *lists.inputs(types)))
     body, captured, function = imported.subgraph, imported.captured, imported.subgraph.function
+    counts = return_grown(imported, lists.places)
     own = len(function.outputs) - 1 - len(carried)
     _check_count(len(function.outputs) - 1, len(carried))
     lists.append_outputs(imported)
     returned = _output_types(function)[1:]
     facts = _facts(n, function, limit, carried)
-    _check_carried(types, facts, growth)
+    _check_carried(types, facts, growth, counts)
+    trips, stacks = None, len(returned) > len(carried)
     if growth is not None:
         growth.check_stacked(returned[len(carried) :])
-        carried = growth.make_room(n, function, carried)
+        carried = growth.make_room(n, function, carried, counts)
         facts = replace(_facts(n, function, limit, carried), trips=growth.most)
     n.graph.session.end_loop(facts)
-    trips, stacks = None, len(returned) > len(carried)
     if _is_true(function.outputs[0].value) or _only_limit_ends(n, facts, limit):
         trips = _trips(n, limit, condition, must=stacks)
         if growth is None and trips is not None and (largest(trips) <= MOST_NUMBERED or stacks):
@@ -289,29 +322,64 @@ def _loop_as_op(
         ends = (condition, *deciding_values(facts))
         if all(map(n.graph.known.is_known, ends)) or not n.wants(lists.count + own):
             raise NeedsInliningError("the number of iterations depends on what they compute")
-    is_counted = stacks or (growth is not None and trips is None)
-    first = _with_rows(n, function, facts.trips, limit, carried) if is_counted else carried
-    op = Loop(body, len(first), 0 if growth is None else growth.iteration)
-    results = n.emit_all(op, limit, condition, *first, *captured)
-    if growth is not None and trips is not None:
-        results = growth.results(n, results, trips)
-    elif growth is not None:
-        results = growth.rooms(n, results, lists.places)
-    return lists.placed(n, results, own, is_counted=trips is None)
+    is_open = growth is not None and (trips is None or bool(growth.lengths))
+    first = _with_rows(n, function, facts.trips, limit, carried) if stacks or is_open else carried
+    extents = (0, ()) if growth is None else (growth.iteration, growth.lengths)
+    results = n.emit_all(Loop(body, len(first), *extents), limit, condition, *first, *captured)
+    if growth is None:
+        return lists.placed(n, results, own, is_counted=trips is None)
+    return _grown_results(n, results, own, lists, growth, trips)
+
+
+def _grown_results(
+    n: NodeContext,
+    results: Sequence[Value],
+    own: int,
+    lists: LoopLists,
+    growth: LoopGrowth,
+    trips: int | None,
+) -> list[Imported | None]:
+    """What stands behind a loop for what it returns: without rooms, or with lengths in them."""
+    groups = len(growth.lengths)
+    ends, found = results[:groups], tuple(results[groups:])
+    if trips is not None:
+        found = growth.results(n, found, trips)
+        if not groups:
+            return lists.placed(n, found, own)
+    counted = trips is None
+    added = growth.added(n, ends, found[-1], is_counted=counted)
+    if not n.graph.frame.is_body:
+        lengths = growth.lengths_behind(n, found, added, lists.places)
+        return lists.placed(n, (*found, *lengths), own, is_counted=counted)
+    placed = lists.placed(n, found, own, is_counted=counted)
+    grown = growth.grown(n, lists.tensors, found, added)
+    for place, value in zip(lists.places, grown, strict=True):
+        placed[place] = value
+    return placed
 
 
 def _check_carried(
-    types: Sequence[TensorType], facts: LoopFacts, growth: LoopGrowth | None
+    types: Sequence[TensorType],
+    facts: LoopFacts,
+    growth: LoopGrowth | None,
+    counts: Mapping[int, Value],
 ) -> None:
     """Raise unless carried values keep their types, or grow as expected."""
     body = facts.body
     returned = _output_types(body)[1 : 1 + len(types)]
-    if returned == list(types if growth is None else growth.types(growth.iteration + 1)):
+    if growth is not None:
+        if returned != growth.returned:
+            raise ChangesTypesError("carried values change their types")
+        steps = growth.refined(counts)
+    elif returned == list(types):
         return
-    steps = steps_between(types, returned) if growth is None else None
+    else:
+        steps = steps_between(types, returned)
+        if steps is None:
+            raise ChangesTypesError("carried values change their types")
+        steps = in_one_group(steps, counts)
     if steps is not None:
         raise GrowsError(steps, facts.trips, is_counted=_is_true(body.outputs[0].value))
-    raise ChangesTypesError("carried values change their types")
 
 
 def _most_trips(n: NodeContext, limit: Value) -> int | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count
 from typing import Any
 
 import numpy as np
 
 from afterglow.frontends.base import RunBody
 from afterglow.frontends.definition.bodies import BodyGraph
+from afterglow.frontends.definition.chunks import Chunk, LoopChunks
 from afterglow.frontends.definition.context import (
     ComplexParts,
     Imported,
@@ -19,7 +19,7 @@ from afterglow.frontends.definition.context import (
     RowMaps,
     StaticSequence,
 )
-from afterglow.frontends.definition.model import CUT_AXES, ValueDef
+from afterglow.frontends.definition.model import CHUNK, CUT_AXES, GraphDef, ValueDef
 from afterglow.frontends.definition.order import free_names
 from afterglow.graph import Constant, Value
 from afterglow.support.errors import ModelError, UnsupportedError
@@ -61,17 +61,55 @@ def drive_loop(
     if len(body.graph.output_names) <= len(values):
         returned = len(body.graph.output_names) - 1
         raise ModelError(f"body returns {returned} values, but {len(values)} are carried")
-    parts: list[Sequence[Any]] = []
-    for iteration in count():
-        if iteration >= most or not goes_on:
-            break
-        first, *rest = body.run((np.array(iteration, np.int64), np.array(True), *values))
-        goes_on = _truth(first)
-        values = rest[: len(values)]
-        parts.append(rest[len(values) :])
-    stacked = _stacked(parts, body.graph.graph.output[1 + len(values) :])
-    results = (*values, *stacked, np.array([len(parts)]), *_lengths(n, values))
+    run = _LoopRun(n, body, values)
+    while goes_on and run.iteration < most:
+        goes_on = run.advance(most)
+    declared = body.graph.graph.output[1 + len(values) :]
+    stacked = _stacked(run.parts, declared)
+    results = (*run.values, *stacked, np.array([run.iteration]), *_lengths(n, run.values))
     return [_imported(n, value) for value in results]
+
+
+class _LoopRun:
+    """A loop that the host drives: iteration by iteration, then many of them at once."""
+
+    def __init__(self, n: NodeContext, body: _Body, values: list[Any]) -> None:
+        self.n = n
+        self.body = body
+        self.values = values
+        self.iteration = 0
+        self.parts: list[Sequence[Any]] = []
+        """What iterations returned to be stacked, along a new first axis."""
+        graph = body.graph.graph
+        new = LoopChunks(graph, is_chunk=n.has(CHUNK))
+        self.chunks = n.graph.session.chunks.setdefault(id(graph), new)
+
+    def advance(self, most: int) -> bool:
+        """Run another iteration, or more if that is known to be possible; whether to go on."""
+        chunk = self.chunks.find()
+        if chunk is None:
+            return self._run_one()
+        try:
+            return self._run_chunk(chunk, most)
+        except UnsupportedError:
+            self.chunks.possible = False
+            return self._run_one()
+
+    def _run_one(self) -> bool:
+        number, carried = np.array(self.iteration, np.int64), len(self.values)
+        first, *rest = self.body.run((number, np.array(True), *self.values))
+        self.chunks.see(self.values, rest[:carried])
+        self.values, self.iteration = rest[:carried], self.iteration + 1
+        self.parts.append([_row(part) for part in rest[carried:]])
+        return _truth(first)
+
+    def _run_chunk(self, chunk: Chunk, most: int) -> bool:
+        body = _body_of(self.n, chunk.graph)
+        found = chunk.results(body.run(chunk.feed(self.iteration, most, self.values)))
+        self.chunks.see(self.values, found.values)
+        self.values, self.iteration = found.values, self.iteration + found.count
+        self.parts.append(found.stacked)
+        return _truth(found.goes_on)
 
 
 def _lengths(n: NodeContext, values: Sequence[Any]) -> list[Array | None]:
@@ -95,14 +133,18 @@ def drive_scan(
     for index in range(length):
         results = body.run((*values, *(np.asarray(column[index]) for column in columns)))
         values = list(results[: len(values)])
-        parts.append(results[len(values) :])
+        parts.append([_row(part) for part in results[len(values) :]])
     stacked = _stacked(parts, body.graph.graph.output[len(values) :])
     return [n.constant(value) for value in (*values, *stacked)]
 
 
 def _body(n: NodeContext, name: str) -> _Body:
     """The graph attribute `name`, with all that it reads of the graphs around it."""
-    graph, session, frame = n.graph_attribute(name), n.graph.session, n.graph.frame
+    return _body_of(n, n.graph_attribute(name))
+
+
+def _body_of(n: NodeContext, graph: GraphDef) -> _Body:
+    session, frame = n.graph.session, n.graph.frame
     assert session.run_body is not None
     fixed: dict[str, Array] = {}
     captured: dict[str, Any] = {}
@@ -154,20 +196,25 @@ def _truth(value: Any) -> bool:
     return bool(value.reshape(()))
 
 
+def _row(part: Any) -> Any:
+    """What an iteration returned to be stacked, along a new first axis."""
+    return part[np.newaxis] if isinstance(part, np.ndarray) else part
+
+
 def _stacked(parts: Sequence[Sequence[Any]], declared: Sequence[ValueDef]) -> list[Array]:
     """What the iterations returned besides carried values, each along a new first axis."""
     if not parts:
         return [no_parts(info) for info in declared]
     columns = list(zip(*parts, strict=True))
     for column, info in zip(columns, declared, strict=True):
-        shapes = {part.shape if isinstance(part, np.ndarray) else None for part in column}
+        shapes = {part.shape[1:] if isinstance(part, np.ndarray) else None for part in column}
         if None in shapes:
             raise UnsupportedError(f"{info.name!r} is stacked, and so must be a tensor")
         if len(shapes) > 1:
             raise ModelError(
                 f"{info.name!r} has different shapes in iterations, and cannot be stacked"
             )
-    return [np.stack(column) for column in columns]
+    return [np.concatenate(column) for column in columns]
 
 
 def no_parts(info: ValueDef) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 
 from afterglow.frontends.base import RunBody
 from afterglow.frontends.definition.bodies import BodyGraph
+from afterglow.frontends.definition.chunks import LoopChunks
 from afterglow.frontends.definition.known import KnownValues
 from afterglow.frontends.definition.limits import LEAST_LIMIT, MOST_AXES, check_tensor, tensor_limit
 from afterglow.frontends.definition.model import AttributeDef, FunctionDef, GraphDef, ModelDef
@@ -42,9 +43,9 @@ class Session:
     """What the import of one model shares among its graphs.
 
     Where all values are known, `run_body` runs the bodies of If, Loop and Scan, `cached` has the
-    arrays, by their identity, that will be the same ones next time, and `graphs` bodies that were
-    met before. `given_run_number` makes the value that random numbers depend on, if that is not
-    state of the module.
+    arrays, by their identity, that will be the same ones next time, `graphs` bodies that were met
+    before, and `chunks` what was seen of loops, by the identity of their bodies. `given_run_number`
+    makes the value that random numbers depend on, if that is not state of the module.
     """
 
     model: ModelDef
@@ -55,6 +56,7 @@ class Session:
     run_body: RunBody | None = None
     cached: Mapping[int, Array] = field(default_factory=dict)
     graphs: dict[object, BodyGraph] = field(default_factory=dict)
+    chunks: dict[int, LoopChunks] = field(default_factory=dict)
     given_run_number: Callable[[], Value] | None = None
     max_memory: int | None = None
     """Bytes that a tensor may take; None if that follows from `own_bytes`."""

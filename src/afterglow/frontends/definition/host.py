@@ -9,6 +9,7 @@ import numpy as np
 
 from afterglow.frontends.base import RUN_NUMBER, HostLimits, RunBody
 from afterglow.frontends.definition.bodies import BodyGraph
+from afterglow.frontends.definition.chunks import LoopChunks
 from afterglow.frontends.definition.context import Imported, StaticSequence
 from afterglow.frontends.definition.differentiated import variables
 from afterglow.frontends.definition.frame import Frame, Session
@@ -59,6 +60,7 @@ class HostNodes:
         self.names = frozenset(wanted).union(*map(reads, self.nodes))
         self.fixed = {**_constants(model, self.names), **values}
         self.graphs: dict[object, BodyGraph] = {}
+        self.chunks: dict[int, LoopChunks] = {}
         self._settle()
         self.replayed = self._replayed({*given, *self.fixed})
 
@@ -113,6 +115,7 @@ class HostNodes:
         module = Module("host")
         session = Session(self.model, module, self.functions)
         session.run_body, session.graphs = self.run_body, self.graphs
+        session.chunks = self.chunks
         session.known.unchecked = self.limits.unchecked
         session.max_memory = self.limits.max_memory
         session.cached = {id(x): x for x in self.fixed.values() if isinstance(x, np.ndarray)}
