@@ -27,6 +27,7 @@ from afterglow.frontends.common.grown import BranchGrowth
 from afterglow.frontends.common.list_results import BranchLists, LoopLists
 from afterglow.frontends.common.lists import compact_rows, settled
 from afterglow.frontends.common.rest import run_rest
+from afterglow.frontends.definition.body_history import BodyHistory
 from afterglow.frontends.definition.context import (
     Imported,
     ImportedBody,
@@ -78,6 +79,8 @@ _LOGIC = {
     *("ReduceMax", "ReduceMin", "ReduceSum"),
 }
 """Ops of conditions: cheap, and never wrong to compute."""
+
+_TOO_MANY = "the loop unrolls into too many nodes"
 
 _UNLIMITED = np.iinfo(np.int64).max
 
@@ -208,18 +211,22 @@ def loop(n: NodeContext) -> Results:
     carried = n.operands[2:]
     if n.is_driven:
         return drive_loop(n, limit, condition, carried)
-    body, changing = n.graph_attribute("body"), n.graph.session.changing
-    if None not in carried and id(body) not in changing:
+    body = _history(n)
+    if None not in carried and body.may_be_function:
         try:
             return _with_lengths(n, _loop_as_function(n, limit, condition, carried), len(carried))
         except NeedsInliningError as error:
             n.graph.session.refused[id(n.proto)] = error.what
-            if isinstance(error, ChangesTypesError):
-                changing[id(body)] = body
+            body.refuse(always=isinstance(error, ChangesTypesError))
     try:
         return _with_lengths(n, _loop_in_place(n, limit, condition, carried), len(carried))
     except NeedsInliningError as error:
-        raise ChangesTypesError(error.what) if id(body) in changing else error from None
+        raise error if body.may_be_function else ChangesTypesError(error.what) from None
+
+
+def _history(n: NodeContext) -> BodyHistory:
+    """What earlier imports of a loop's body have shown."""
+    return n.graph.session.history(n.graph_attribute("body"))
 
 
 def _with_lengths(
@@ -252,6 +259,13 @@ def _loop_as_function(
     n: NodeContext, limit: Value, condition: Value, carried: Sequence[Imported | None]
 ) -> list[Imported | None]:
     """An op with the body as a function, which may make carried values longer each time."""
+    history = _history(n)
+    if history.growth is not None:
+        try:
+            return _growing_loop(n, limit, condition, carried, history.growth)
+        except NeedsInliningError:  # as they grow in another way in this place
+            history.growth = None
+            history.refuse(always=False)
     try:
         with n.graph.session.attempt():
             return _loop_as_op(n, limit, condition, LoopLists.of(n, carried))
@@ -274,12 +288,16 @@ def _growing_loop(
     error: GrowsError,
 ) -> list[Imported | None]:
     """An op that makes carried values longer, of which some turn out not to grow alike."""
-    types = [value.type for value in carried if isinstance(value, Value)]
+    history, types = _history(n), [value.type for value in carried if isinstance(value, Value)]
+    is_new = error is not history.growth
     while True:
         growth = LoopGrowth.of(error.steps, types, int(error.most), n.builder.name)
         try:
             with n.graph.session.attempt():
-                return _loop_as_op(n, limit, condition, LoopLists.of(n, carried), growth)
+                lists = LoopLists.of(n, carried)
+                results = _loop_as_op(n, limit, condition, lists, growth, is_new=is_new)
+            history.growth = error
+            return results
         except GrowsError as other:  # in more groups than before, so that this ends
             error = other
         except NeedsInliningError:
@@ -295,6 +313,8 @@ def _loop_as_op(
     condition: Value,
     lists: LoopLists,
     growth: LoopGrowth | None = None,
+    *,
+    is_new: bool = True,
 ) -> list[Imported | None]:
     carried: Sequence[Value] = lists.tensors
     types = [value.type for value in carried] if growth is None else growth.before
@@ -308,6 +328,8 @@ def _loop_as_op(
     returned = _output_types(function)[1:]
     facts = _facts(n, function, limit, carried)
     _check_carried(types, facts, growth, counts)
+    if growth is not None and not is_new and facts.trips != growth.most:
+        raise NeedsInliningError("it runs more or less often than elsewhere")
     trips, stacks = None, len(returned) > len(carried)
     if growth is not None:
         growth.check_stacked(returned[len(carried) :])
@@ -495,13 +517,16 @@ def _loop_in_place(
 ) -> list[Imported | None]:
     """Import the body once an iteration, as long as the condition is known to hold."""
     most, goes_on = int(n.value_of(limit)), n.constant(np.array(True))
-    before = n.graph.session.expanded
+    before, history = n.graph.session.expanded, _history(n)
+    if not history.may_be_unrolled(most):
+        raise NeedsInliningError(_TOO_MANY)
     parts: list[list[Value]] = []
     for iteration in count():
         if iteration >= most or not n.value_of(condition):
             break
         if max(iteration, n.graph.session.expanded - before) > MOST_UNROLLED:
-            raise NeedsInliningError("the loop unrolls into too many nodes")
+            history.refuse_unrolled(most)
+            raise NeedsInliningError(_TOO_MANY)
         number = n.constant(np.array(iteration))
         prefix = f"{n.builder.name}.{iteration}."
         results = n.inline("body", (number, goes_on, *carried), prefix)

@@ -107,6 +107,10 @@ class LoopGrowth:
     @staticmethod
     def of(steps: Steps, first: Sequence[TensorType], most: int, name: str) -> LoopGrowth:
         """The growth of values within memory of bounded size, or why there is none."""
+        if len(steps) != len(first) or any(
+            step and step.axis >= type.rank for step, type in zip(steps, first, strict=True)
+        ):
+            raise ChangesTypesError("carried values change their types")
         if any(step and type.dtype is string for step, type in zip(steps, first, strict=True)):
             raise ChangesTypesError("a list of texts that it carries grows")
         each: dict[int, int] = {}

@@ -34,15 +34,16 @@ _Place = Callable[[Iterator[Value]], Imported]
 
 
 def run_rest(n: NodeContext) -> list[Imported | None]:
-    """What the rest of a body returns; its operands are the values that grew."""
+    """What the rest of a body returns; its operands are the values that grew, here or elsewhere."""
+    operands = n.operands[2:]
+    grown = [operand for operand in operands if isinstance(operand, GrownTensor)]
+    if not grown:
+        return n.inline("body", operands)
     lengths: dict[Value, int] = {}
-    grown = [operand for operand in n.operands if isinstance(operand, GrownTensor)]
-    if len(grown) < len(n.operands) - 2:
-        raise NeedsInliningError("a value that grew is read beside others")
-    types = [_type_of(n, each, lengths) for each in grown]
-    body = n.body_with_lists("body", types)
-    places = _return_all(n, body, grown, [*lengths.values()])
-    rooms = [_room(n, body.subgraph.function, index, each) for index, each in enumerate(grown)]
+    given = [_type_of(n, each, lengths) for each in operands]
+    body = n.body_with_lists("body", given)
+    places = _return_all(n, body, operands, [*lengths.values()])
+    rooms = [_room(n, body.subgraph.function, index, each) for index, each in enumerate(operands)]
     returned = [output.value.type for output in body.subgraph.function.outputs]
     _become_iteration(body.subgraph.function, len(lengths))
     fillers = [n.emit(Fill(type.shape, 0.0, type.dtype)) for type in returned]
@@ -54,8 +55,12 @@ def run_rest(n: NodeContext) -> list[Imported | None]:
     return [place(found) for place in places]
 
 
-def _type_of(n: NodeContext, x: GrownTensor, lengths: dict[Value, int]) -> TensorType:
-    """The type of a value that grew; equal counts of rows are one dimension."""
+def _type_of(n: NodeContext, x: Imported | None, lengths: dict[Value, int]) -> TensorType:
+    """The type of an operand in the rest; equal counts of rows are one dimension."""
+    if isinstance(x, Value):
+        return x.type
+    if not isinstance(x, GrownTensor):
+        raise NeedsInliningError("a value that grew is read beside others")
     if x.count not in lengths:
         name = f"{n.builder.name}.length{len(lengths)}"
         lengths[x.count] = ranged(Dim(name, 0, x.rows.type.shape[x.axis]))
@@ -64,8 +69,11 @@ def _type_of(n: NodeContext, x: GrownTensor, lengths: dict[Value, int]) -> Tenso
     return x.rows.type.with_shape(shape)
 
 
-def _room(n: NodeContext, function: Function, index: int, x: GrownTensor) -> Value:
+def _room(n: NodeContext, function: Function, index: int, x: Imported | None) -> Value:
     """A value with all rows that may count, of which the rest reads as many as do."""
+    if isinstance(x, Value):
+        return x
+    assert isinstance(x, GrownTensor)
     room = x.rows if x.base is None else n.emit(Concat(x.axis), x.base, x.rows)
     past = function.inputs[index]
     taken = function.input(past.name, room.type)
@@ -89,13 +97,17 @@ def _become_iteration(function: Function, lengths: int) -> None:
 
 
 def _return_all(
-    n: NodeContext, body: ImportedBody, grown: Sequence[GrownTensor], own: Sequence[int]
+    n: NodeContext, body: ImportedBody, operands: Sequence[Imported | None], own: Sequence[int]
 ) -> list[_Place]:
     """Have the rest return everything as tensors whose types do not depend on its lengths."""
     function = body.subgraph.function
     results = results_of(body)
     function.outputs = []
-    outer: dict[Value, GrownTensor] = {**dict(zip(function.inputs, grown, strict=False))}
+    outer: dict[Value, GrownTensor] = {
+        taken: given
+        for taken, given in zip(function.inputs, operands, strict=False)
+        if isinstance(given, GrownTensor)
+    }
     dims = set(dims_of(*own))
     places = []
     for place, result in enumerate(results):

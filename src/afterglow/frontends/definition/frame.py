@@ -12,6 +12,7 @@ import numpy as np
 
 from afterglow.frontends.base import RunBody
 from afterglow.frontends.definition.bodies import BodyGraph
+from afterglow.frontends.definition.body_history import BodyHistory
 from afterglow.frontends.definition.chunks import LoopChunks
 from afterglow.frontends.definition.known import KnownValues
 from afterglow.frontends.definition.limits import LEAST_LIMIT, MOST_AXES, check_tensor, tensor_limit
@@ -63,8 +64,8 @@ class Session:
     own_bytes: int = 0
     """What the constants and inputs of the model take."""
     expanded: int = 0
-    changing: dict[int, GraphDef] = field(default_factory=dict)
-    """By their identity, bodies of loops that can be no functions: what they carry changes."""
+    histories: dict[int, BodyHistory] = field(default_factory=dict)
+    """By the identity of bodies, what earlier imports of them have shown."""
     refused: dict[int, str] = field(default_factory=dict)
     """By the identity of their nodes, why loops cannot be ops."""
     conditions: list[Condition] = field(default_factory=list)
@@ -80,6 +81,12 @@ class Session:
     def read_names(self) -> frozenset[str]:
         """The names of values that something in the model reads or returns."""
         return frozenset(model_reads(self.model))
+
+    def history(self, graph: GraphDef) -> BodyHistory:
+        """What earlier imports of a body have shown."""
+        if id(graph) not in self.histories:
+            self.histories[id(graph)] = BodyHistory(graph)
+        return self.histories[id(graph)]
 
     def assume(self, conditions: Iterable[Condition]) -> bool:
         """Whether conditions hold, or may turn out to hold once the loops around are imported."""

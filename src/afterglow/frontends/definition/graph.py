@@ -269,15 +269,15 @@ class GraphImporter:
         self, n: NodeContext, name: str, inputs: Sequence[TensorType | Constant | RowList]
     ) -> ImportedBody:
         """See `NodeContext.body`."""
-        graph = n.graph_attribute(name)
+        history = self.session.history(n.graph_attribute(name))
         while True:
             try:
-                return self._import_graph(n, name, graph, inputs)
+                return self._import_graph(n, name, history.graph, inputs)
             except GrownReadError as error:  # what reads it becomes a body of its own
-                split = with_rest(graph, error.node, error.names)
+                split = with_rest(history.graph, error.node, error.names)
                 if split is None:
                     raise NeedsInliningError(error.what) from None
-                graph = split
+                history.graph = split
 
     def _import_graph(
         self,
