@@ -36,7 +36,14 @@ from afterglow.frontends.definition.context import (
     StaticSequence,
 )
 from afterglow.frontends.definition.dialect import Results
-from afterglow.frontends.definition.driven import drive_branch, drive_loop, no_parts
+from afterglow.frontends.definition.driven import drive
+from afterglow.frontends.definition.host_loops import (
+    HOST_RUNS,
+    UNLIMITED,
+    no_parts,
+    run_branch,
+    run_loop,
+)
 from afterglow.frontends.definition.model import CUT_AXES, REST
 from afterglow.frontends.definition.problems import (
     ChangesTypesError,
@@ -82,14 +89,12 @@ _LOGIC = {
 
 _TOO_MANY = "the loop unrolls into too many nodes"
 
-_UNLIMITED = np.iinfo(np.int64).max
-
 
 def choice(n: NodeContext) -> Results:
     """One branch, if the condition is known; else an op with both as functions."""
     condition = _scalar(n, n[0])
     if n.is_driven:
-        return drive_branch(n, "then_branch" if n.value_of(condition) else "else_branch")
+        return drive(n, run_branch, [condition])
     known = n.value_if_known(condition)
     if known is None and (both := _conjunction(n, condition)) is not None:
         return both
@@ -206,11 +211,11 @@ def loop(n: NodeContext) -> Results:
     if n.has(REST):
         return run_rest(n)
     limit, condition = n.get(0), n.get(1)
-    limit = n.constant(np.array(_UNLIMITED)) if limit is None else _scalar(n, limit)
+    limit = n.constant(np.array(UNLIMITED)) if limit is None else _scalar(n, limit)
     condition = n.constant(np.array(True)) if condition is None else _scalar(n, condition)
     carried = n.operands[2:]
     if n.is_driven:
-        return drive_loop(n, limit, condition, carried)
+        return drive(n, run_loop, [limit, condition, *carried])
     body = _history(n)
     if None not in carried and body.may_be_function:
         try:
@@ -408,7 +413,7 @@ def _most_trips(n: NodeContext, limit: Value) -> int | None:
     """How often a loop runs at most; None if its limit does not tell."""
     ranged = n.graph.known.symbols_of(limit)
     most = n.value_if_known(limit) if ranged is None else np.array(largest(whole(ranged.item())))
-    return None if most is None or most == _UNLIMITED else max(0, int(most))
+    return None if most is None or most == UNLIMITED else max(0, int(most))
 
 
 def _facts(n: NodeContext, function: Function, limit: Value, carried: Sequence[Value]) -> LoopFacts:
@@ -458,7 +463,7 @@ def _trips(n: NodeContext, limit: Value, condition: Value, *, must: bool) -> int
     most, begins = read(limit), read(condition)
     if most is None or begins is None:
         return None
-    if begins and most == _UNLIMITED:
+    if begins and most == UNLIMITED:
         raise ModelError("the loop never ends: it has no limit, and its condition always holds")
     return max(0, int(most)) if begins else 0
 
@@ -552,3 +557,6 @@ def _tensor(value: Imported | None) -> Value:
 def _stack(n: NodeContext, parts: Sequence[Value]) -> Value:
     rows = [n.emit(Reshape((1, *part.type.shape)), part) for part in parts]
     return n.emit(Concat(0), *rows)
+
+
+HOST_RUNS.update({choice: run_branch, loop: run_loop})

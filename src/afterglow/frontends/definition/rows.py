@@ -190,13 +190,14 @@ def _growth(names: _Names, start: str, end: str, depth: int = 0) -> Growth | Non
     made = names.producer(end)
     if made is None or depth > _MOST_STEPS:
         return None
+    end = names.original(end)
     node, names = made
     if node.op_type == "Concat":
         return _growth_by_concat(names, node, start, depth)
     if node.op_type == "If":
-        return _growth_in_branch(names, node, start, names.original(end), depth)
+        return _growth_in_branch(names, node, start, end, depth)
     if _is_loop(node):
-        return _growth_in_loop(names, node, start, names.original(end), depth)
+        return _growth_in_loop(names, node, start, end, depth)
     if node.op_type == "Slice" and node.input[0] == rows_name(node.output[0]):
         return _growth_cut(names, node, start, depth)
     return None
