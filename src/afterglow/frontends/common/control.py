@@ -44,7 +44,7 @@ from afterglow.frontends.definition.host_loops import (
     run_branch,
     run_loop,
 )
-from afterglow.frontends.definition.model import CUT_AXES, REST
+from afterglow.frontends.definition.model import CHUNK, CUT_AXES, REST
 from afterglow.frontends.definition.problems import (
     ChangesTypesError,
     GrowsError,
@@ -216,6 +216,18 @@ def loop(n: NodeContext) -> Results:
     carried = n.operands[2:]
     if n.is_driven:
         return drive(n, run_loop, [limit, condition, *carried])
+    if n.has(CHUNK) and not n.graph.session.is_speculative:
+        try:
+            return _imported_loop(n, limit, condition, carried)
+        except (NeedsInliningError, NeedsValuesError, ProblemsError):
+            n.graph.session.is_speculative = True
+            n.graph.session.histories.clear()
+    return _imported_loop(n, limit, condition, carried)
+
+
+def _imported_loop(
+    n: NodeContext, limit: Value, condition: Value, carried: Sequence[Imported | None]
+) -> Sequence[Imported | None]:
     body = _history(n)
     if None not in carried and body.may_be_function:
         try:

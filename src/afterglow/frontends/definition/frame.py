@@ -63,6 +63,8 @@ class Session:
     """Bytes that a tensor may take; None if that follows from `own_bytes`."""
     own_bytes: int = 0
     """What the constants and inputs of the model take."""
+    is_speculative: bool = False
+    """Whether what is imported may end with an error where another way would not."""
     expanded: int = 0
     histories: dict[int, BodyHistory] = field(default_factory=dict)
     """By the identity of bodies, what earlier imports of them have shown."""

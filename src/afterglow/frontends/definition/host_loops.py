@@ -21,7 +21,7 @@ from afterglow.frontends.definition.model import (
     ValueDef,
 )
 from afterglow.frontends.definition.order import free_names
-from afterglow.support.errors import ModelError, UnsupportedError
+from afterglow.support.errors import IndexRangeError, ModelError, UnsupportedError
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
@@ -140,7 +140,7 @@ class _LoopRun:
             return self._run_one()
         try:
             return self._run_chunk(chunk, most)
-        except UnsupportedError:
+        except (UnsupportedError, IndexRangeError):  # of which an iteration alone says more
             self.chunks.possible = False
             return self._run_one()
 
