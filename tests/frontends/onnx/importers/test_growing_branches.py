@@ -111,6 +111,17 @@ INNER_LOOP = """
     }>
     other_next = Concat <axis = 0> (other, row)
 """
+IN_TWO_BRANCHES = """
+    grown = If (wanted) <
+        then_branch = t () => (float[e, 3] longer) { longer = Concat <axis = 0> (past, row) },
+        else_branch = f () => (float[g, 3] same) { same = Identity (past) }
+    >
+    next = If (wanted) <
+        then_branch = t2 () => (float[h, 3] as_before) { as_before = Identity (grown) },
+        else_branch = f2 () => (float[j, 3] twice) { twice = Concat <axis = 0> (grown, row) }
+    >
+    other_next = Identity (other)
+"""
 BODIES = {
     "one branch": ONE,
     "both branches, by different rows": BOTH_AND_MORE,
@@ -118,6 +129,7 @@ BODIES = {
     "read behind the branch": READ_BEHIND,
     "read by a function of the standard": READ_BY_A_FUNCTION_OF_THE_STANDARD,
     "an inner loop": INNER_LOOP,
+    "in two branches": IN_TWO_BRANCHES,
 }
 
 
