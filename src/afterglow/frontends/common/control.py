@@ -1,4 +1,4 @@
-"""Branches and loops, with the operands and attributes of ONNX's If and Loop.
+"""Loops, with the operands and attributes of ONNX's Loop.
 
 A body becomes a function of its own where that can be: where its results have the same types each
 time. Otherwise it is imported in place, once an iteration, and then the condition and the number of
@@ -12,25 +12,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TypeGuard
 
 import numpy as np
 
 from afterglow.frontends.base import NeedsValuesError
+from afterglow.frontends.common.branches import scalar
 from afterglow.frontends.common.growing_loops import (
     LoopGrowth,
     in_one_group,
     return_grown,
     steps_between,
 )
-from afterglow.frontends.common.grown import BranchGrowth
-from afterglow.frontends.common.list_results import BranchLists, LoopLists
+from afterglow.frontends.common.list_results import LoopLists
 from afterglow.frontends.common.lists import compact_rows, settled
 from afterglow.frontends.common.rest import run_rest
 from afterglow.frontends.definition.body_history import BodyHistory
 from afterglow.frontends.definition.context import (
     Imported,
-    ImportedBody,
     NodeContext,
     RowList,
     StaticSequence,
@@ -41,7 +39,6 @@ from afterglow.frontends.definition.host_loops import (
     HOST_RUNS,
     UNLIMITED,
     no_parts,
-    run_branch,
     run_loop,
 )
 from afterglow.frontends.definition.model import CHUNK, CUT_AXES, REST
@@ -49,20 +46,19 @@ from afterglow.frontends.definition.problems import (
     ChangesTypesError,
     GrowsError,
     NeedsInliningError,
-    Problem,
     ProblemsError,
 )
 from afterglow.frontends.definition.symbolic import whole
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
-from afterglow.ops.control import If, Loop, Scan
-from afterglow.ops.elementwise import Add, And, Not, Or
+from afterglow.ops.control import Loop, Scan
+from afterglow.ops.elementwise import Add
 from afterglow.ops.indexing import Iota, ScatterND
 from afterglow.ops.linear_forms import Unknown
 from afterglow.ops.loop_bounds import Carried, LoopFacts, deciding_values, most_trips, runs_to_limit
 from afterglow.ops.movement import Concat, Expand, Reshape
-from afterglow.support.errors import AfterglowError, CompileError, ModelError, UnsupportedError
+from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import TensorType
-from afterglow.types.dtype import boolean, i64, string
+from afterglow.types.dtype import i64, string
 from afterglow.types.extent import larger_extent, largest
 
 MOST_UNROLLED = 2048
@@ -77,133 +73,7 @@ MOST_ROW_BYTES = 2**26
 MOST_NUMBERED = 2**17
 """Iterations whose numbers are a tensor; more are counted when the loop runs, if they can be."""
 
-MOST_JOINED = 16
-"""Nodes of an If that are computed whether it needs them or not, at most."""
-
-_LOGIC = {
-    *("Identity", "Constant", "Cast", "Squeeze", "Unsqueeze", "And", "Equal", "Greater"),
-    *("GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"),
-    *("ReduceMax", "ReduceMin", "ReduceSum"),
-}
-"""Ops of conditions: cheap, and never wrong to compute."""
-
 _TOO_MANY = "the loop unrolls into too many nodes"
-
-
-def choice(n: NodeContext) -> Results:
-    """One branch, if the condition is known; else an op with both as functions."""
-    condition = _scalar(n, n[0])
-    if n.is_driven:
-        return drive(n, run_branch, [condition])
-    known = n.value_if_known(condition)
-    if known is None and (both := _conjunction(n, condition)) is not None:
-        return both
-    if known is None:
-        try:
-            with n.graph.session.attempt():
-                return _two_branches(n, condition)
-        except NeedsInliningError:
-            known = n.value_of(condition)
-    results = n.inline("then_branch" if known else "else_branch")
-    return [settled(n, value) for value in results]
-
-
-def _conjunction(n: NodeContext, condition: Value) -> Value | None:
-    """One boolean that is computed if another one holds, as languages with `and` and `or` do it.
-
-    Both are computed then, if that is harmless; None if it is not, or this is another kind of If.
-    """
-    branches = [n.graph_attribute(name) for name in ("then_branch", "else_branch")]
-    nodes = [node for branch in branches for node in branch.node]
-    if len(nodes) > MOST_JOINED or not all(node.op_type in _LOGIC for node in nodes):
-        return None
-    if any(len(branch.output) != 1 for branch in branches):
-        return None
-    (one,), (other,) = (n.inline(name) for name in ("then_branch", "else_branch"))
-    if not (_is_truth(one) and _is_truth(other)):
-        return None
-    if one.type != other.type:  # as of a scalar constant beside a tensor with an element
-        if not n.graph.only_decides(n.proto.output[0]):
-            return None
-        one, other = (x if x.type.shape == () else n.emit(Reshape(()), x) for x in (one, other))
-    if condition.type != one.type:
-        condition = n.emit(Reshape(one.type.shape), condition)
-    if _is_constant(other, False):
-        return n.emit(And(), condition, one)
-    if _is_constant(one, True):
-        return n.emit(Or(), condition, other)
-    without = n.emit(And(), n.emit(Not(), condition), other)
-    return n.emit(Or(), n.emit(And(), condition, one), without)
-
-
-def _is_truth(value: Imported | None) -> TypeGuard[Value]:
-    return isinstance(value, Value) and value.type.dtype is boolean and value.type.size == 1
-
-
-def _is_constant(value: Value, wanted: bool) -> bool:
-    return isinstance(value, Constant) and bool(value.data.all()) is wanted
-
-
-def _two_branches(n: NodeContext, condition: Value) -> list[Imported]:
-    growth = BranchGrowth(_branches(n))
-    if growth.places and not n.graph.frame.is_body:  # nothing carries it
-        raise NeedsInliningError("the branches return different types")
-    bodies = growth.bodies
-    then_branch, else_branch = (body.subgraph for body in bodies)
-    lists = BranchLists.of(*bodies)
-    growth.append_outputs()
-    captured = list(dict.fromkeys([value for body in bodies for value in body.captured]))
-    for body in bodies:
-        _take_inputs(body.subgraph.function, body.captured, captured)
-    results = n.emit_all(If(then_branch, else_branch), condition, *captured)
-    others = len(results) - growth.count
-    return growth.placed(lists.placed(results[:others]), results[others:])
-
-
-def _branches(n: NodeContext) -> list[ImportedBody]:
-    """Both branches, or why there are not both.
-
-    Where a model has a branch for each shape, types and shapes in one of them may not fit together:
-    then the condition must be known. Each is imported once, as there are branches in branches.
-    """
-    found: list[ImportedBody] = []
-    problems: list[Problem] = []
-    failed = 0
-    for name in ("then_branch", "else_branch"):
-        try:
-            found.append(n.body_with_lists(name, ()))
-        except ProblemsError as error:
-            problems.extend(error.problems)
-            failed += 1
-        except (NeedsInliningError, NeedsValuesError):
-            if not failed:
-                raise
-    if failed == 2 or not all(isinstance(problem.error, CompileError) for problem in problems):
-        raise ProblemsError(problems)
-    if failed:
-        raise NeedsInliningError("only one of the branches fits")
-    return found
-
-
-def _take_inputs(function: Function, own: Sequence[Value], captured: Sequence[Value]) -> None:
-    """Let a function that takes its `own` outer values take all the captured ones."""
-    placeholders = dict(zip(own, function.inputs, strict=True))
-    for value in captured:
-        if value not in placeholders:
-            placeholders[value] = function.input(value.name, value.type)
-    function.inputs = [placeholders[value] for value in captured]
-
-
-def _output_types(function: Function) -> list[TensorType]:
-    return [output.value.type for output in function.outputs]
-
-
-def _scalar(n: NodeContext, value: Value) -> Value:
-    if value.type.shape == ():
-        return value
-    if value.type.size != 1:
-        raise ModelError(f"a single element is needed, got {value.type}")
-    return n.emit(Reshape(()), value)
 
 
 def loop(n: NodeContext) -> Results:
@@ -211,8 +81,8 @@ def loop(n: NodeContext) -> Results:
     if n.has(REST):
         return run_rest(n)
     limit, condition = n.get(0), n.get(1)
-    limit = n.constant(np.array(UNLIMITED)) if limit is None else _scalar(n, limit)
-    condition = n.constant(np.array(True)) if condition is None else _scalar(n, condition)
+    limit = n.constant(np.array(UNLIMITED)) if limit is None else scalar(n, limit)
+    condition = n.constant(np.array(True)) if condition is None else scalar(n, condition)
     carried = n.operands[2:]
     if n.is_driven:
         return drive(n, run_loop, [limit, condition, *carried])
@@ -228,6 +98,7 @@ def loop(n: NodeContext) -> Results:
 def _imported_loop(
     n: NodeContext, limit: Value, condition: Value, carried: Sequence[Imported | None]
 ) -> Sequence[Imported | None]:
+    """What a loop returns as an op, or else unrolled."""
     body = _history(n)
     if None not in carried and body.may_be_function:
         try:
@@ -421,6 +292,10 @@ def _check_carried(
         raise GrowsError(steps, facts.trips, is_counted=_is_true(body.outputs[0].value))
 
 
+def _output_types(function: Function) -> list[TensorType]:
+    return [output.value.type for output in function.outputs]
+
+
 def _most_trips(n: NodeContext, limit: Value) -> int | None:
     """How often a loop runs at most; None if its limit does not tell."""
     ranged = n.graph.known.symbols_of(limit)
@@ -549,7 +424,7 @@ def _loop_in_place(
         results = n.inline("body", (number, goes_on, *carried), prefix)
         _check_count(len(results) - 1, len(carried))
         first, *rest = results
-        condition = _scalar(n, _tensor(first))
+        condition = scalar(n, _tensor(first))
         carried = rest[: len(carried)]
         parts.append([_tensor(value) for value in rest[len(carried) :]])
     number = n.constant(np.array([len(parts)]))
@@ -571,4 +446,4 @@ def _stack(n: NodeContext, parts: Sequence[Value]) -> Value:
     return n.emit(Concat(0), *rows)
 
 
-HOST_RUNS.update({choice: run_branch, loop: run_loop})
+HOST_RUNS[loop] = run_loop

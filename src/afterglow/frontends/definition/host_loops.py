@@ -93,7 +93,7 @@ class HostBody:
 
 def run_branch(node: HostNode) -> Sequence[Any]:
     """The results of one branch of an If."""
-    condition = bool(_scalar(node.operands[0]))
+    condition = bool(_scalar(node.operands[0] if node.operands else None))
     return node.body(node.graph("then_branch" if condition else "else_branch")).run(())
 
 
