@@ -12,6 +12,7 @@ import torch
 
 from benchmarks import loop_graphs as graphs
 from benchmarks import loop_modules as modules
+from benchmarks import loop_searches as searches
 
 Draw = np.random.Generator
 
@@ -75,6 +76,11 @@ CASES = (
     _scripted(modules.Converging, lambda d: [_normal(d, 4, 64)], _ROWS),
     _scripted(modules.Transducer, lambda d: [_normal(d, 20, 48)], _ROWS),
     _scripted(modules.Reversed, lambda d: [_normal(d, 20, 1, 32)], _ROWS),
+    _scripted(searches.Beams, lambda d: [_normal(d, 1, 64)], {}),
+    _scripted(searches.Collapsed, lambda d: [_normal(d, 60, 12)], _ROWS),
+    _scripted(searches.FrameByFrame, lambda d: [_normal(d, 20, 48)], _ROWS),
+    _scripted(searches.Batched, lambda d: [_normal(d, 3, 64), np.array(25)], _ROWS),
+    _scripted(searches.Unbounded, lambda d: [_normal(d, 1, 64)], {}),
     _written("GROWING_TOKENS", lambda d: {"tokens": _tokens(d, 4), "steps": _STEPS}),
     _written("GROWING_CACHE", lambda d: {"x": _normal(d, 1, 64), "steps": _STEPS}),
     _written("WHILE_ONLY", lambda d: {"x": _normal(d, 16) + 2}),

@@ -14,6 +14,7 @@ from onnxruntime import InferenceSession
 import afterglow
 from afterglow.driver.compile import Recipe
 from afterglow.frontends.common import control
+from afterglow.frontends.definition import chunks
 from afterglow.frontends.definition.defined import BodySource
 from afterglow.runtime import tier_up
 from afterglow.runtime.model import CompiledModel
@@ -92,20 +93,57 @@ def test_values_that_grow_until_a_condition_fails(most: int | None) -> None:
     check(proto, *({"x": X, "limit": np.array(n, np.float32)} for n in limits))
 
 
-def test_few_shapes_are_compiled_and_the_others_interpreted(
-    compile_soon: None, body_builds: list[str]
+CHUNK_OF_GROWING = "\0on \0count \0room0 \0rows0 \0length0"
+
+
+@pytest.fixture
+def no_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All iterations run one by one."""
+    monkeypatch.setattr(chunks, "OBSERVED", 10**9)
+
+
+def test_iterations_without_a_bound_are_compiled_many_at_once(body_builds: list[str]) -> None:
+    check(growing(), *({"x": X + k / 100, "limit": np.array(900, np.float32)} for k in range(3)))
+    assert body_builds == [CHUNK_OF_GROWING] * 2  # behind those observed, and from the first one
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3, 128])
+def test_a_loop_takes_as_many_chunks_as_it_needs(
+    monkeypatch: pytest.MonkeyPatch, iterations: int
+) -> None:
+    monkeypatch.setattr(chunks, "OBSERVED", 2)
+    monkeypatch.setattr(chunks, "ITERATIONS", iterations)
+    check(growing(), *({"x": X, "limit": np.array(k, np.float32)} for k in (1, 30, 900)))
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 9, 20, 300])
+def test_a_limit_with_many_values_is_no_reason_to_compile_again(count: int) -> None:
+    text = """
+        main (float[1, 4] x, int64 most) => (float[n, 4] y, float[n2, 4] rows) {
+            y, rows = Loop (most, , x) <body = b (int64 i, bool c, float[k, 4] a)
+                => (bool on, float[l, 4] b, float[4] row) {
+                on = Identity (c)
+                number = Cast <to = 1> (i)
+                axis = Constant <value = int64[1] {0}> ()
+                sum = ReduceMax <axes = [0], keepdims = 1> (a)
+                third = Constant <value = float {0.3}> ()
+                small = Mul (sum, third)
+                wave = Sin (small)
+                shifted = Add (wave, number)
+                row = Squeeze (shifted, axis)
+                b = Concat <axis = 0> (a, shifted)
+            }>
+        }
+    """
+    others = [*range(2, 14), count]
+    check(parsed(text), *({"x": X[:1], "most": np.array(number)} for number in others))
+
+
+def test_shapes_that_vary_are_compiled_as_a_range(
+    no_chunks: None, compile_soon: None, body_builds: list[str]
 ) -> None:
     check(growing(), *({"x": X + k / 100, "limit": np.array(900, np.float32)} for k in range(3)))
-    assert len(body_builds) == tier_up.EARLY_VERSIONS
-
-
-def test_shapes_that_come_often_are_compiled(
-    compile_soon: None, body_builds: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tier_up, "LATER_THRESHOLD", 3)
-    feed = {"x": X, "limit": np.array(900, np.float32)}
-    _, sums = check(growing(), feed, feed).run(None, feed)
-    assert len(body_builds) == len(sums) > tier_up.EARLY_VERSIONS
+    assert body_builds == ["on more sum"] * 2
 
 
 def test_a_body_of_one_shape_is_compiled_once(body_builds: list[str]) -> None:
@@ -124,7 +162,7 @@ def test_a_body_of_one_shape_is_compiled_once(body_builds: list[str]) -> None:
         }
     """
     check(parsed(text), {"x": X}, {"x": X / 3})
-    assert body_builds == ["on b change"]
+    assert body_builds == ["\0on \0count \0room0 \0rows0"]
 
 
 def test_bodies_in_bodies(compile_soon: None, body_builds: list[str]) -> None:
@@ -337,7 +375,7 @@ def test_the_cache_on_disk_has_bodies_too(tmp_path: Path, body_builds: list[str]
         want = afterglow.compile(path, cache=tmp_path).run(None, feed)
         patch.setattr("afterglow.driver.compile.Stages.finish", None)
         got = afterglow.compile(path, cache=tmp_path).run(None, feed)
-    assert len(body_builds) == 2 * tier_up.EARLY_VERSIONS
+    assert body_builds == 2 * ["on more sum", "on more sum", CHUNK_OF_GROWING]
     for one, other in zip(got, want, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -100,7 +100,7 @@ def a_gradient_of_integers() -> onnx.ModelProto:
     error: loop has no gradient, as data decide how often it runs, and node 'repeat' needs one
       in node 'slope' (Gradient of ai.onnx.preview.training version 1)
           %x_1 = reshape(%x) {shape = (2, 3)} : f32[2, 3]
-        > %s = loop(%n, @s, %x_1) {body = @s.body, carried = 1, iteration = 0}
+        > %s = loop(%n, @s, %x_1) {body = @s.body, carried = 1, iteration = 0, lengths = ()}
           on the path repeat <- x_1
       help: compute it from ops that have one, or differentiate only what comes after it
     """,

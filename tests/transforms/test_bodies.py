@@ -49,10 +49,10 @@ def test_what_a_loop_does_not_change_is_captured() -> None:
           return %go, %y
         }
         func @main(%limit: i64[], %go: bool[], %w: f32[2], %x: f32[2], %v: f32[2]) {
-          %s = loop(%limit, %go, %x, %w) {body = @body, carried = 1, iteration = 0} : f32[2]
+          %s = loop(%limit, %go, %x, %w) {body = @body, carried = 1, iteration = 0, lengths = ()} : f32[2]
           return %w as "r", %s, %v as "t"
         }
-        """,
+        """,  # noqa: E501 - a printed node is one line
     )
 
 

@@ -36,7 +36,7 @@ def become_scan(node: Node, op: Loop) -> list[Node]:
 def _iterations(node: Node, op: Loop) -> int | None:
     """How often a loop runs, if that is known and the same for all data."""
     limit, condition = node.given[:2]
-    if is_ranged(op.iteration) or not isinstance(limit, Constant):
+    if is_ranged(op.iteration) or op.lengths or not isinstance(limit, Constant):
         return None
     goes_on = all(map(_is_true, (condition, op.body.function.outputs[0].value)))
     return max(int(limit.data), 0) if goes_on else None

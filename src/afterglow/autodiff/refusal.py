@@ -38,7 +38,7 @@ def no_gradient(
 def _reason(node: Node) -> str:
     if not isinstance(node.op, Loop):
         return ""
-    if is_ranged(node.op.iteration):
+    if is_ranged(node.op.iteration) or node.op.lengths:
         return ", as values that it carries grow"
     return ", as data decide how often it runs"
 

@@ -17,12 +17,22 @@ import numpy as np
 
 from afterglow.driver.bound import BoundValues
 from afterglow.driver.options import Options
-from afterglow.driver.specialise import Build, CallSpecialiser, given_type
-from afterglow.frontends.base import RUN_NUMBER, Body, HostLimits, Partition, Source
+from afterglow.driver.ranges import Ranges
+from afterglow.driver.specialise import Build, CallSpecialiser, InputShapes, given_type
+from afterglow.frontends.base import (
+    RUN_NUMBER,
+    Body,
+    BoundaryType,
+    HostLimits,
+    Partition,
+    Source,
+)
 from afterglow.runtime.segmented import CONTINUATIONS, SegmentedVersion
 from afterglow.runtime.tier_up import TieredVersions
 from afterglow.runtime.version import Version
+from afterglow.runtime.versions import Versions
 from afterglow.support.errors import UnsupportedError
+from afterglow.types import TensorType
 
 MOST_BODIES = 256
 """How many bodies of a model are cached, with their versions; the least recently used goes."""
@@ -89,15 +99,22 @@ class _BodyWork:
         self.outputs = self.source.output_names
         limits = HostLimits(self.options.policy.unchecked, self.options.max_memory)
         self.interpret = self.source.on_host(self.outputs, names, body.fixed, bodies.run, limits)
-        self.versions: TieredVersions[Version | SegmentedVersion] = TieredVersions(CONTINUATIONS)
+        self.is_repeated = body.is_repeated
+        self.versions: Versions[Version | SegmentedVersion] = (
+            Versions(CONTINUATIONS) if body.is_repeated else TieredVersions(CONTINUATIONS)
+        )
         self.bound = BoundValues(most=1)
         """What changes from iteration to iteration is not worth a version for each value."""
+        self.ranges = Ranges({})
         self.is_compiled = True
         """Whether to compile it: not if that was tried, and cannot be."""
 
     def run(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
         """What it computes by name."""
         version = self._version(feed) if self.is_compiled else None
+        if self.is_repeated and not isinstance(version, Version):
+            self.is_compiled = False
+            raise UnsupportedError("these iterations cannot be compiled as one piece of code")
         if version is None:
             return self.interpret(feed)
         return dict(zip(self.outputs, version.run(feed), strict=True))
@@ -110,11 +127,24 @@ class _BodyWork:
             return None
 
     def _compile(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
-        values = {**self.options.values, **feed}
-        given = {name: given_type(value) for name, value in values.items()}
-        options = replace(self.options, partition=Partition(given))
-        build = self.bodies.make_build(self.source, options)
-        specialiser = CallSpecialiser(
-            self.source, options, build, self.bodies.run, self.bound, tiered=True
-        )
-        return specialiser.compile_for(feed)
+        """A version for the shapes of a call, with ranges for extents that were others before."""
+
+        def make(ranged: InputShapes | None = None) -> Version | SegmentedVersion:
+            values = {**self.options.values, **feed}
+            given = {name: _given(value, name, ranged or {}) for name, value in values.items()}
+            options = replace(self.options, partition=Partition(given))
+            build = self.bodies.make_build(self.source, options)
+            specialiser = CallSpecialiser(
+                self.source, options, build, self.bodies.run, self.bound, tiered=True
+            )
+            return specialiser.compile_for(feed, ranged)
+
+        return self.ranges.find(None, feed, make) or make()
+
+
+def _given(value: Any, name: str, ranged: InputShapes) -> BoundaryType:
+    """What a compiler is told of a value that a body takes, of which the shape may be ranged."""
+    type = given_type(value)
+    if isinstance(type, TensorType) and name in ranged:
+        return replace(type, shape=ranged[name])
+    return type

@@ -276,6 +276,10 @@ class Body(Protocol):
         """The outer values, by name, that are always the same."""
 
     @property
+    def is_repeated(self) -> bool:
+        """Whether one run does so much that it is worth compiling for."""
+
+    @property
     def output_names(self) -> list[str]:
         """What it returns; a name may occur twice, or be that of an input."""
 

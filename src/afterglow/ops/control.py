@@ -83,12 +83,15 @@ class Loop(Op):
     The body takes the number of the iteration (i64), the carried values and the captured ones, and
     returns whether to go on and the carried values. Results are the carried values at the end.
     Extents in the body may depend on the number of the iteration: then `iteration` is the
-    dimension that stands for it, with the iterations that there may be as its bounds.
+    dimension that stands for it, with the iterations that there may be as its bounds. They may
+    depend on integers that the loop carries, too: `lengths` are the dimensions that stand for the
+    first carried values (i64) as they are when an iteration begins.
     """
 
     body: Subgraph
     carried: int
     iteration: int = 0
+    lengths: tuple[int, ...] = ()
 
     def infer(
         self, limit: TensorType, condition: TensorType, *values: TensorType
@@ -100,6 +103,9 @@ class Loop(Op):
         body = self.body.function
         _require_inputs(body, (limit, *values), "body")
         carried = values[: self.carried]
+        for place, length in enumerate(carried[: len(self.lengths)]):
+            require_rank(0, **{f"length {place}": length})
+            require_dtype(i64, **{f"length {place}": length})
         require(
             _output_types(body) == (condition, *carried),
             f"body must return {_listed((condition, *carried))}, "
@@ -117,16 +123,18 @@ class Loop(Op):
         iteration = 0
         while condition and iteration < limit:
             number = np.array(iteration, np.int64)
-            body = self._body_of(iteration)
+            body = self._body_of(iteration, carried)
             condition, *results = _run(body, (number, *carried, *captured))
             carried = tuple(results)
             iteration += 1
         return carried
 
-    def _body_of(self, number: int) -> Function:
+    def _body_of(self, number: int, carried: Sequence[Array]) -> Function:
         """The body as it is in an iteration."""
         body = self.body.function
         extents = {dim.name: number for dim in dims_of(self.iteration)}
+        for length, value in zip(self.lengths, carried, strict=False):
+            extents.update((dim.name, int(value)) for dim in dims_of(length))
         return body.module.bind(extents).functions[body.name] if extents else body
 
 

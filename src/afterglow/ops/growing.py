@@ -32,10 +32,15 @@ def grow_in_place(
     `past` is what an input was before; `present` is it after that, longer along an axis.
     """
     written = _appended(function, past, present, room, axis)
+    read_from_room(function, past, room)
+    return written
+
+
+def read_from_room(function: Function, past: Placeholder, room: Placeholder) -> None:
+    """Have a function read a value where it begins in its room."""
     if past.uses or any(value is past for value in function.escaping()):
         first = Builder(function, next(function.nodes, None))
         function.replace(past, _window(first, room, past.type))
-    return written
 
 
 def _appended(

@@ -24,10 +24,11 @@ def capture_unchanged(node: Node, b: Builder) -> Replacement:
     if not bodies or not isinstance(op, (Loop, Scan)):
         return None
     (body,), carried = bodies, op.carried_values()
+    lengths = len(op.lengths) if isinstance(op, Loop) else 0  # which are read where they lie
     fixed = [
         index
         for index, (taken, returned) in enumerate(carried)
-        if body.outputs[returned].value is body.inputs[taken]
+        if body.outputs[returned].value is body.inputs[taken] and index >= lengths
     ]
     if not fixed:
         return None
@@ -87,7 +88,7 @@ def _first_captured(node: Node) -> int:
     match node.op:
         case If():
             return 1
-        case Loop(_, carried, _):
+        case Loop(_, carried):
             return 2 + carried
         case Scan(_, _, carried, scanned):
             return carried + scanned

@@ -1,4 +1,4 @@
-"""Branches and loops, with the operands and attributes of ONNX's If and Loop.
+"""Loops, with the operands and attributes of ONNX's Loop.
 
 A body becomes a function of its own where that can be: where its results have the same types each
 time. Otherwise it is imported in place, once an iteration, and then the condition and the number of
@@ -9,45 +9,56 @@ drives the body while the model runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TypeGuard
 
 import numpy as np
 
 from afterglow.frontends.base import NeedsValuesError
-from afterglow.frontends.common.growing_loops import LoopGrowth, steps_between
-from afterglow.frontends.common.list_results import BranchLists, LoopLists
+from afterglow.frontends.common.branches import scalar
+from afterglow.frontends.common.growing_loops import (
+    LoopGrowth,
+    in_one_group,
+    return_grown,
+    steps_between,
+)
+from afterglow.frontends.common.list_results import LoopLists
 from afterglow.frontends.common.lists import compact_rows, settled
+from afterglow.frontends.common.rest import run_rest
+from afterglow.frontends.definition.body_history import BodyHistory
 from afterglow.frontends.definition.context import (
     Imported,
-    ImportedBody,
     NodeContext,
     RowList,
     StaticSequence,
 )
 from afterglow.frontends.definition.dialect import Results
-from afterglow.frontends.definition.driven import drive_branch, drive_loop, no_parts
-from afterglow.frontends.definition.model import CUT_AXES
+from afterglow.frontends.definition.driven import drive
+from afterglow.frontends.definition.host_loops import (
+    HOST_RUNS,
+    UNLIMITED,
+    no_parts,
+    run_loop,
+)
+from afterglow.frontends.definition.model import CHUNK, CUT_AXES, REST
 from afterglow.frontends.definition.problems import (
     ChangesTypesError,
     GrowsError,
     NeedsInliningError,
-    Problem,
     ProblemsError,
 )
 from afterglow.frontends.definition.symbolic import whole
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
-from afterglow.ops.control import If, Loop, Scan
-from afterglow.ops.elementwise import Add, And, Not, Or
+from afterglow.ops.control import Loop, Scan
+from afterglow.ops.elementwise import Add
 from afterglow.ops.indexing import Iota, ScatterND
 from afterglow.ops.linear_forms import Unknown
 from afterglow.ops.loop_bounds import Carried, LoopFacts, deciding_values, most_trips, runs_to_limit
 from afterglow.ops.movement import Concat, Expand, Reshape
-from afterglow.support.errors import AfterglowError, CompileError, ModelError, UnsupportedError
+from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import TensorType
-from afterglow.types.dtype import boolean, i64, string
+from afterglow.types.dtype import i64, string
 from afterglow.types.extent import larger_extent, largest
 
 MOST_UNROLLED = 2048
@@ -62,147 +73,48 @@ MOST_ROW_BYTES = 2**26
 MOST_NUMBERED = 2**17
 """Iterations whose numbers are a tensor; more are counted when the loop runs, if they can be."""
 
-MOST_JOINED = 16
-"""Nodes of an If that are computed whether it needs them or not, at most."""
-
-_LOGIC = {
-    *("Identity", "Constant", "Cast", "Squeeze", "Unsqueeze", "And", "Equal", "Greater"),
-    *("GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"),
-    *("ReduceMax", "ReduceMin", "ReduceSum"),
-}
-"""Ops of conditions: cheap, and never wrong to compute."""
-
-_UNLIMITED = np.iinfo(np.int64).max
-
-
-def choice(n: NodeContext) -> Results:
-    """One branch, if the condition is known; else an op with both as functions."""
-    condition = _scalar(n, n[0])
-    if n.is_driven:
-        return drive_branch(n, "then_branch" if n.value_of(condition) else "else_branch")
-    known = n.value_if_known(condition)
-    if known is None and (both := _conjunction(n, condition)) is not None:
-        return both
-    if known is None:
-        try:
-            with n.graph.session.attempt():
-                return _two_branches(n, condition)
-        except NeedsInliningError:
-            known = n.value_of(condition)
-    results = n.inline("then_branch" if known else "else_branch")
-    return [settled(n, value) for value in results]
-
-
-def _conjunction(n: NodeContext, condition: Value) -> Value | None:
-    """One boolean that is computed if another one holds, as languages with `and` and `or` do it.
-
-    Both are computed then, if that is harmless; None if it is not, or this is another kind of If.
-    """
-    branches = [n.graph_attribute(name) for name in ("then_branch", "else_branch")]
-    nodes = [node for branch in branches for node in branch.node]
-    if len(nodes) > MOST_JOINED or not all(node.op_type in _LOGIC for node in nodes):
-        return None
-    if any(len(branch.output) != 1 for branch in branches):
-        return None
-    (one,), (other,) = (n.inline(name) for name in ("then_branch", "else_branch"))
-    if not (_is_truth(one) and _is_truth(other) and one.type == other.type):
-        return None
-    if condition.type != one.type:
-        condition = n.emit(Reshape(one.type.shape), condition)
-    if _is_constant(other, False):
-        return n.emit(And(), condition, one)
-    if _is_constant(one, True):
-        return n.emit(Or(), condition, other)
-    without = n.emit(And(), n.emit(Not(), condition), other)
-    return n.emit(Or(), n.emit(And(), condition, one), without)
-
-
-def _is_truth(value: Imported | None) -> TypeGuard[Value]:
-    return isinstance(value, Value) and value.type.dtype is boolean and value.type.size == 1
-
-
-def _is_constant(value: Value, wanted: bool) -> bool:
-    return isinstance(value, Constant) and bool(value.data.all()) is wanted
-
-
-def _two_branches(n: NodeContext, condition: Value) -> list[Imported]:
-    bodies = _branches(n)
-    then_branch, else_branch = (body.subgraph for body in bodies)
-    if _output_types(then_branch.function) != _output_types(else_branch.function):
-        raise NeedsInliningError("the branches return different types")
-    lists = BranchLists.of(*bodies)
-    captured = list(dict.fromkeys([value for body in bodies for value in body.captured]))
-    for body in bodies:
-        _take_inputs(body.subgraph.function, body.captured, captured)
-    return lists.placed(n.emit_all(If(then_branch, else_branch), condition, *captured))
-
-
-def _branches(n: NodeContext) -> list[ImportedBody]:
-    """Both branches, or why there are not both.
-
-    Where a model has a branch for each shape, types and shapes in one of them may not fit together:
-    then the condition must be known. Each is imported once, as there are branches in branches.
-    """
-    found: list[ImportedBody] = []
-    problems: list[Problem] = []
-    failed = 0
-    for name in ("then_branch", "else_branch"):
-        try:
-            found.append(n.body_with_lists(name, ()))
-        except ProblemsError as error:
-            problems.extend(error.problems)
-            failed += 1
-        except (NeedsInliningError, NeedsValuesError):
-            if not failed:
-                raise
-    if failed == 2 or not all(isinstance(problem.error, CompileError) for problem in problems):
-        raise ProblemsError(problems)
-    if failed:
-        raise NeedsInliningError("only one of the branches fits")
-    return found
-
-
-def _take_inputs(function: Function, own: Sequence[Value], captured: Sequence[Value]) -> None:
-    """Let a function that takes its `own` outer values take all the captured ones."""
-    placeholders = dict(zip(own, function.inputs, strict=True))
-    for value in captured:
-        if value not in placeholders:
-            placeholders[value] = function.input(value.name, value.type)
-    function.inputs = [placeholders[value] for value in captured]
-
-
-def _output_types(function: Function) -> list[TensorType]:
-    return [output.value.type for output in function.outputs]
-
-
-def _scalar(n: NodeContext, value: Value) -> Value:
-    if value.type.shape == ():
-        return value
-    if value.type.size != 1:
-        raise ModelError(f"a single element is needed, got {value.type}")
-    return n.emit(Reshape(()), value)
+_TOO_MANY = "the loop unrolls into too many nodes"
 
 
 def loop(n: NodeContext) -> Results:
     """An op with the body as a function if it can be; else the body, over and over."""
+    if n.has(REST):
+        return run_rest(n)
     limit, condition = n.get(0), n.get(1)
-    limit = n.constant(np.array(_UNLIMITED)) if limit is None else _scalar(n, limit)
-    condition = n.constant(np.array(True)) if condition is None else _scalar(n, condition)
+    limit = n.constant(np.array(UNLIMITED)) if limit is None else scalar(n, limit)
+    condition = n.constant(np.array(True)) if condition is None else scalar(n, condition)
     carried = n.operands[2:]
     if n.is_driven:
-        return drive_loop(n, limit, condition, carried)
-    body, changing = n.graph_attribute("body"), n.graph.session.changing
-    if None not in carried and id(body) not in changing:
+        return drive(n, run_loop, [limit, condition, *carried])
+    if n.has(CHUNK) and not n.graph.session.is_speculative:
+        try:
+            return _imported_loop(n, limit, condition, carried)
+        except (NeedsInliningError, NeedsValuesError, ProblemsError):
+            n.graph.session.is_speculative = True
+            n.graph.session.histories.clear()
+    return _imported_loop(n, limit, condition, carried)
+
+
+def _imported_loop(
+    n: NodeContext, limit: Value, condition: Value, carried: Sequence[Imported | None]
+) -> Sequence[Imported | None]:
+    """What a loop returns as an op, or else unrolled."""
+    body = _history(n)
+    if None not in carried and body.may_be_function:
         try:
             return _with_lengths(n, _loop_as_function(n, limit, condition, carried), len(carried))
         except NeedsInliningError as error:
             n.graph.session.refused[id(n.proto)] = error.what
-            if isinstance(error, ChangesTypesError):
-                changing[id(body)] = body
+            body.refuse(always=isinstance(error, ChangesTypesError))
     try:
         return _with_lengths(n, _loop_in_place(n, limit, condition, carried), len(carried))
     except NeedsInliningError as error:
-        raise ChangesTypesError(error.what) if id(body) in changing else error from None
+        raise error if body.may_be_function else ChangesTypesError(error.what) from None
+
+
+def _history(n: NodeContext) -> BodyHistory:
+    """What earlier imports of a loop's body have shown."""
+    return n.graph.session.history(n.graph_attribute("body"))
 
 
 def _with_lengths(
@@ -235,6 +147,13 @@ def _loop_as_function(
     n: NodeContext, limit: Value, condition: Value, carried: Sequence[Imported | None]
 ) -> list[Imported | None]:
     """An op with the body as a function, which may make carried values longer each time."""
+    history = _history(n)
+    if history.growth is not None:
+        try:
+            return _growing_loop(n, limit, condition, carried, history.growth)
+        except NeedsInliningError:  # as they grow in another way in this place
+            history.growth = None
+            history.refuse(always=False)
     try:
         with n.graph.session.attempt():
             return _loop_as_op(n, limit, condition, LoopLists.of(n, carried))
@@ -243,13 +162,32 @@ def _loop_as_function(
             raise ChangesTypesError(
                 "values that it carries grow, and nothing bounds how often it runs"
             ) from None
-        if error.is_counted and error.most * len(n.graph_attribute("body").node) <= MOST_INLINED:
+        nodes = error.most * len(n.graph_attribute("body").node)
+        if error.is_counted and not error.is_told_by_data and nodes <= MOST_INLINED:
             raise
-        types = [value.type for value in carried if isinstance(value, Value)]
-        growth = LoopGrowth.of(error.steps, types, int(error.most), f"{n.builder.name}.iteration")
+        return _growing_loop(n, limit, condition, carried, error)
+
+
+def _growing_loop(
+    n: NodeContext,
+    limit: Value,
+    condition: Value,
+    carried: Sequence[Imported | None],
+    error: GrowsError,
+) -> list[Imported | None]:
+    """An op that makes carried values longer, of which some turn out not to grow alike."""
+    history, types = _history(n), [value.type for value in carried if isinstance(value, Value)]
+    is_new = error is not history.growth
+    while True:
+        growth = LoopGrowth.of(error.steps, types, int(error.most), n.builder.name)
         try:
             with n.graph.session.attempt():
-                return _loop_as_op(n, limit, condition, LoopLists.of(n, carried), growth)
+                lists = LoopLists.of(n, carried)
+                results = _loop_as_op(n, limit, condition, lists, growth, is_new=is_new)
+            history.growth = error
+            return results
+        except GrowsError as other:  # in more groups than before, so that this ends
+            error = other
         except NeedsInliningError:
             raise
         except AfterglowError as problem:  # an op that takes no ranged extents, for instance
@@ -263,24 +201,29 @@ def _loop_as_op(
     condition: Value,
     lists: LoopLists,
     growth: LoopGrowth | None = None,
+    *,
+    is_new: bool = True,
 ) -> list[Imported | None]:
     carried: Sequence[Value] = lists.tensors
-    types = [value.type for value in carried] if growth is None else growth.types(growth.iteration)
+    types = [value.type for value in carried] if growth is None else growth.before
     goes_on = n.constant(np.array(True))  # as the body sees it: else it would not run
     imported = n.body_with_lists("body", (TensorType(i64, ()), goes_on, *lists.inputs(types)))
     body, captured, function = imported.subgraph, imported.captured, imported.subgraph.function
+    counts = return_grown(imported, lists.places)
     own = len(function.outputs) - 1 - len(carried)
     _check_count(len(function.outputs) - 1, len(carried))
     lists.append_outputs(imported)
     returned = _output_types(function)[1:]
     facts = _facts(n, function, limit, carried)
-    _check_carried(types, facts, growth)
+    _check_carried(types, facts, growth, counts)
+    if growth is not None and not is_new and facts.trips != growth.most:
+        raise NeedsInliningError("it runs more or less often than elsewhere")
+    trips, stacks = None, len(returned) > len(carried)
     if growth is not None:
         growth.check_stacked(returned[len(carried) :])
-        carried = growth.make_room(n, function, carried)
+        carried = growth.make_room(n, function, carried, counts)
         facts = replace(_facts(n, function, limit, carried), trips=growth.most)
     n.graph.session.end_loop(facts)
-    trips, stacks = None, len(returned) > len(carried)
     if _is_true(function.outputs[0].value) or _only_limit_ends(n, facts, limit):
         trips = _trips(n, limit, condition, must=stacks)
         if growth is None and trips is not None and (largest(trips) <= MOST_NUMBERED or stacks):
@@ -289,36 +232,75 @@ def _loop_as_op(
         ends = (condition, *deciding_values(facts))
         if all(map(n.graph.known.is_known, ends)) or not n.wants(lists.count + own):
             raise NeedsInliningError("the number of iterations depends on what they compute")
-    is_counted = stacks or (growth is not None and trips is None)
-    first = _with_rows(n, function, facts.trips, limit, carried) if is_counted else carried
-    op = Loop(body, len(first), 0 if growth is None else growth.iteration)
-    results = n.emit_all(op, limit, condition, *first, *captured)
-    if growth is not None and trips is not None:
-        results = growth.results(n, results, trips)
-    elif growth is not None:
-        results = growth.rooms(n, results, lists.places)
-    return lists.placed(n, results, own, is_counted=trips is None)
+    is_open = growth is not None and (trips is None or bool(growth.lengths))
+    first = _with_rows(n, function, facts.trips, limit, carried) if stacks or is_open else carried
+    extents = (0, ()) if growth is None else (growth.iteration, growth.lengths)
+    results = n.emit_all(Loop(body, len(first), *extents), limit, condition, *first, *captured)
+    if growth is None:
+        return lists.placed(n, results, own, is_counted=trips is None)
+    return _grown_results(n, results, own, lists, growth, trips)
+
+
+def _grown_results(
+    n: NodeContext,
+    results: Sequence[Value],
+    own: int,
+    lists: LoopLists,
+    growth: LoopGrowth,
+    trips: int | None,
+) -> list[Imported | None]:
+    """What stands behind a loop for what it returns: without rooms, or with lengths in them."""
+    groups = len(growth.lengths)
+    ends, found = results[:groups], tuple(results[groups:])
+    if trips is not None:
+        found = growth.results(n, found, trips)
+        if not groups:
+            return lists.placed(n, found, own)
+    counted = trips is None
+    added = growth.added(n, ends, found[-1], is_counted=counted)
+    if not n.graph.frame.is_body:
+        lengths = growth.lengths_behind(n, found, added, lists.places)
+        return lists.placed(n, (*found, *lengths), own, is_counted=counted)
+    placed = lists.placed(n, found, own, is_counted=counted)
+    grown = growth.grown(n, lists.tensors, found, added)
+    for place, value in zip(lists.places, grown, strict=True):
+        placed[place] = value
+    return placed
 
 
 def _check_carried(
-    types: Sequence[TensorType], facts: LoopFacts, growth: LoopGrowth | None
+    types: Sequence[TensorType],
+    facts: LoopFacts,
+    growth: LoopGrowth | None,
+    counts: Mapping[int, Value],
 ) -> None:
     """Raise unless carried values keep their types, or grow as expected."""
     body = facts.body
     returned = _output_types(body)[1 : 1 + len(types)]
-    if returned == list(types if growth is None else growth.types(growth.iteration + 1)):
+    if growth is not None:
+        if returned != growth.returned:
+            raise ChangesTypesError("carried values change their types")
+        steps = growth.refined(counts)
+    elif returned == list(types):
         return
-    steps = steps_between(types, returned) if growth is None else None
+    else:
+        steps = steps_between(types, returned)
+        if steps is None:
+            raise ChangesTypesError("carried values change their types")
+        steps = in_one_group(steps, counts)
     if steps is not None:
         raise GrowsError(steps, facts.trips, is_counted=_is_true(body.outputs[0].value))
-    raise ChangesTypesError("carried values change their types")
+
+
+def _output_types(function: Function) -> list[TensorType]:
+    return [output.value.type for output in function.outputs]
 
 
 def _most_trips(n: NodeContext, limit: Value) -> int | None:
     """How often a loop runs at most; None if its limit does not tell."""
     ranged = n.graph.known.symbols_of(limit)
     most = n.value_if_known(limit) if ranged is None else np.array(largest(whole(ranged.item())))
-    return None if most is None or most == _UNLIMITED else max(0, int(most))
+    return None if most is None or most == UNLIMITED else max(0, int(most))
 
 
 def _facts(n: NodeContext, function: Function, limit: Value, carried: Sequence[Value]) -> LoopFacts:
@@ -368,7 +350,7 @@ def _trips(n: NodeContext, limit: Value, condition: Value, *, must: bool) -> int
     most, begins = read(limit), read(condition)
     if most is None or begins is None:
         return None
-    if begins and most == _UNLIMITED:
+    if begins and most == UNLIMITED:
         raise ModelError("the loop never ends: it has no limit, and its condition always holds")
     return max(0, int(most)) if begins else 0
 
@@ -427,19 +409,22 @@ def _loop_in_place(
 ) -> list[Imported | None]:
     """Import the body once an iteration, as long as the condition is known to hold."""
     most, goes_on = int(n.value_of(limit)), n.constant(np.array(True))
-    before = n.graph.session.expanded
+    before, history = n.graph.session.expanded, _history(n)
+    if not history.may_be_unrolled(most):
+        raise NeedsInliningError(_TOO_MANY)
     parts: list[list[Value]] = []
     for iteration in count():
         if iteration >= most or not n.value_of(condition):
             break
         if max(iteration, n.graph.session.expanded - before) > MOST_UNROLLED:
-            raise NeedsInliningError("the loop unrolls into too many nodes")
+            history.refuse_unrolled(most)
+            raise NeedsInliningError(_TOO_MANY)
         number = n.constant(np.array(iteration))
         prefix = f"{n.builder.name}.{iteration}."
         results = n.inline("body", (number, goes_on, *carried), prefix)
         _check_count(len(results) - 1, len(carried))
         first, *rest = results
-        condition = _scalar(n, _tensor(first))
+        condition = scalar(n, _tensor(first))
         carried = rest[: len(carried)]
         parts.append([_tensor(value) for value in rest[len(carried) :]])
     number = n.constant(np.array([len(parts)]))
@@ -459,3 +444,6 @@ def _tensor(value: Imported | None) -> Value:
 def _stack(n: NodeContext, parts: Sequence[Value]) -> Value:
     rows = [n.emit(Reshape((1, *part.type.shape)), part) for part in parts]
     return n.emit(Concat(0), *rows)
+
+
+HOST_RUNS[loop] = run_loop

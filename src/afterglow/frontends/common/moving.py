@@ -2,7 +2,8 @@
 
 Slice cuts what lies outside of its operand, and counts negative bounds from the end. So where the
 number of elements follows from the difference of the bounds, both must be inside, or both negative
-and inside: that is a condition, which the loops around must show to hold.
+and inside: that is a condition, which the loops around must show to hold. Iterations that the host
+can run again, one by one (`definition/chunks.py`), may check it when they run.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ import numpy as np
 from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.definition.limits import check_table
 from afterglow.graph import Value
-from afterglow.ops.elementwise import Add
-from afterglow.ops.indexing import DynamicSlice
+from afterglow.ops.conversion import Cast
+from afterglow.ops.elementwise import Add, Less, Where
+from afterglow.ops.indexing import DynamicSlice, Gather
 from afterglow.ops.linear_forms import Condition, Interval, LinearForm
-from afterglow.ops.movement import Reshape, Slice, slice_axis
+from afterglow.ops.movement import Expand, Reshape, Slice, slice_axis
 from afterglow.ops.rules import normal_axis
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, TensorType
+from afterglow.types.dtype import i64
 from afterglow.types.extent import is_ranged, smallest
 
 
@@ -55,16 +58,34 @@ def moving_windows(
     found = [window for window in windows if window is not None]
     conditions = [condition for window in found for condition in window.conditions]
     conditions += [*forms.conditions_of(starts), *forms.conditions_of(ends)]
-    if len(found) < len(windows) or not n.graph.session.assume(conditions):
+    if len(found) < len(windows):
+        return None
+    is_checked = n.graph.session.is_speculative and not all(map(forms.holds, conditions))
+    if not is_checked and not n.graph.session.assume(conditions):
         return None
     x = n[0]
     for index, window in enumerate(found):
         if window.known is not None:
             x = n.emit(_static(x.type, window.axis, window.known), x)
             continue
-        op = DynamicSlice(window.axis, window.extent, window.step)
-        x = n.emit(op, x, _start(n, starts, index, window.shift))
+        start = _start(n, starts, index, window.shift)
+        if is_checked:
+            x = _checked(n, x, window, start)
+        else:
+            x = n.emit(DynamicSlice(window.axis, window.extent, window.step), x, start)
     return x
+
+
+def _checked(n: NodeContext, x: Value, window: _Window, start: Value) -> Value:
+    """A window of which each place is checked when it runs: an error if one is outside."""
+    steps = n.constant(np.arange(window.extent, dtype=np.int64) * window.step)
+    first = start if start.type.dtype is i64 else n.emit(Cast(i64), start)
+    first = n.emit(Expand((window.extent,)), n.emit(Reshape((1,)), first))
+    places = n.emit(Add(), first, steps)
+    outside = n.emit(Expand((window.extent,)), n.integers_of((x.type.shape[window.axis],), (1,)))
+    zeros = n.constant(np.zeros(window.extent, np.int64))
+    is_negative = n.emit(Less(), places, zeros)  # which would count from the end
+    return n.emit(Gather(window.axis), x, n.emit(Where(), is_negative, outside, places))
 
 
 def _static(x: TensorType, axis: int, chosen: range) -> Slice:

@@ -6,7 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from afterglow.frontends.definition.model import AttributeDef, GraphDef, ModelDef, NodeDef, ValueDef
+from afterglow.frontends.definition.model import (
+    CHUNK,
+    AttributeDef,
+    GraphDef,
+    ModelDef,
+    NodeDef,
+    ValueDef,
+)
 from afterglow.frontends.definition.order import free_names
 from afterglow.support.digest import digest_of_texts
 from afterglow.support.lazy_dataclass import dataclass
@@ -28,6 +35,11 @@ class BodyGraph:
     opsets: Mapping[str, int]
     attributes: Mapping[str, AttributeDef]
     fixed: Mapping[str, Array]
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether one run does so much that it is worth compiling for: many iterations."""
+        return any(CHUNK in node.attributes for node in self.graph.node)
 
     @cached_property
     def outer_names(self) -> list[str]:

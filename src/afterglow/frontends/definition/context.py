@@ -17,7 +17,7 @@ from afterglow.frontends.definition.model import (
     NodeDef,
     TensorDef,
 )
-from afterglow.frontends.definition.problems import NeedsInliningError
+from afterglow.frontends.definition.problems import GrownReadError, NeedsInliningError
 from afterglow.frontends.definition.symbolic import exact_array, objects, whole
 from afterglow.graph import Builder, Constant, Node, Op, Subgraph, Value
 from afterglow.ops.extents import Extents
@@ -59,6 +59,20 @@ class RowList:
         return RowList(parts, self.base, is_before)
 
 
+@dataclass(frozen=True, eq=False)
+class GrownTensor:
+    """A tensor that became longer in a body, by as many rows as only data tell.
+
+    It is `base` with the first `count` (i64[]) of `rows` behind it along an axis; None for a base
+    without elements.
+    """
+
+    base: Value | None
+    axis: int
+    rows: Value
+    count: Value
+
+
 @dataclass(frozen=True)
 class RowMaps:
     """An ONNX sequence of maps, one a row of a tensor; its columns belong to the keys."""
@@ -85,16 +99,29 @@ class ComplexParts:
 class ImportedBody:
     """A body as a function, and the outer values that it captures.
 
-    `lists` are those of its outputs, by their places, that are lists: of these the function returns
-    nothing, as `lists.py` says how.
+    `lists` are those of its outputs, by their places, that are lists, `grown` those that grew: of
+    these the function returns nothing, as `lists.py` and `grown.py` say how.
     """
 
     subgraph: Subgraph
     captured: list[Value]
     lists: Mapping[int, RowList]
+    grown: Mapping[int, GrownTensor]
+
+    def outer(self, value: Value) -> Value | None:
+        """The value outside that one in the body stands for; None if the body computes it."""
+        if isinstance(value, Constant):
+            return value
+        inputs = self.subgraph.function.inputs
+        own = inputs[len(inputs) - len(self.captured) :]
+        return next(
+            (x for x, taken in zip(self.captured, own, strict=True) if taken is value), None
+        )
 
 
-Imported: TypeAlias = Value | StaticSequence | RowList | RowMaps | KnownMap | ComplexParts
+Imported: TypeAlias = (
+    Value | StaticSequence | RowList | GrownTensor | RowMaps | KnownMap | ComplexParts
+)
 """What a name stands for; None in its place is an input not given, or an empty optional."""
 
 ChoiceT = TypeVar("ChoiceT")
@@ -134,6 +161,8 @@ class NodeContext:
         operand = self.operands[index] if index < len(self.operands) else None
         if isinstance(operand, Value) or operand is None:
             return operand
+        if isinstance(operand, GrownTensor):
+            raise GrownReadError()
         if isinstance(operand, ComplexParts):
             raise UnsupportedError(
                 "complex numbers are not supported by this op",
@@ -402,6 +431,8 @@ class NodeContext:
         body = self.body_with_lists(name, inputs)
         if body.lists:
             raise NeedsInliningError(f"{name} returns a sequence, not a tensor")
+        if body.grown:
+            raise NeedsInliningError(f"{name} returns what grew by as much as only data tell")
         return body.subgraph, body.captured
 
     def body_with_lists(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from afterglow.frontends.definition.model import NodeDef
-from afterglow.frontends.definition.order import TRAINING_DOMAIN, names_in, reads
+from afterglow.frontends.definition.model import TRAINING_DOMAIN, NodeDef
 
 
 def variables(nodes: Iterable[NodeDef]) -> Iterator[str]:
@@ -15,7 +14,7 @@ def variables(nodes: Iterable[NodeDef]) -> Iterator[str]:
             yield from variables(graph.node)
         if (node.domain, node.op_type) != (TRAINING_DOMAIN, "Gradient"):
             continue
-        xs, zs = names_in(node, "xs"), names_in(node, "zs")
+        xs, zs = node.names_in("xs"), node.names_in("zs")
         yield from xs
         given = zip((*xs, *zs), node.input, strict=False)
         yield from (name for name, value in given if name != value)
@@ -35,11 +34,11 @@ def nodes_between(
         if name in xs or name in held or node is None:
             depends[name] = name in xs
         elif is_ready:
-            depends[name] = any(depends.get(read, False) for read in reads(node))
+            depends[name] = any(depends.get(read, False) for read in node.reads)
             if depends[name]:
                 found.append(node)
         elif name not in depends:
             depends[name] = False
             waiting.append((name, True))
-            waiting.extend((read, False) for read in reads(node))
+            waiting.extend((read, False) for read in node.reads)
     return found

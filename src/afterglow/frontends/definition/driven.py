@@ -1,15 +1,12 @@
-"""If, Loop and Scan where every value is known: the host drives their bodies."""
+"""If, Loop and Scan where every value is known: the host drives their bodies (`host_loops.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import count
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from afterglow.frontends.base import RunBody
-from afterglow.frontends.definition.bodies import BodyGraph
 from afterglow.frontends.definition.context import (
     ComplexParts,
     Imported,
@@ -19,104 +16,60 @@ from afterglow.frontends.definition.context import (
     RowMaps,
     StaticSequence,
 )
-from afterglow.frontends.definition.model import CUT_AXES, ValueDef
-from afterglow.frontends.definition.order import free_names
+from afterglow.frontends.definition.host_loops import (
+    HostNode,
+    HostRun,
+    one_row,
+    stacked_parts,
+)
 from afterglow.graph import Constant, Value
-from afterglow.support.errors import ModelError, UnsupportedError
-from afterglow.support.lazy_dataclass import dataclass
+from afterglow.support.errors import UnsupportedError
 from afterglow.types import Array
 
 
-@dataclass(frozen=True)
-class _Body:
-    """A body with the outer values that it captures."""
-
-    graph: BodyGraph
-    captured: Mapping[str, Any]
-    run_body: RunBody
-
-    def run(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        names = self.graph.input_names
-        if len(names) != len(inputs):
-            raise ModelError(f"the body takes {len(names)} inputs, it is given {len(inputs)}")
-        return self.run_body(self.graph, {**self.captured, **dict(zip(names, inputs, strict=True))})
-
-
-def drive_branch(n: NodeContext, name: str) -> list[Imported | None]:
-    """The results of one branch of an If."""
-    return [_imported(n, value) for value in _body(n, name).run(())]
-
-
-def drive_loop(
-    n: NodeContext, limit: Value, condition: Value, carried: Sequence[Imported | None]
+def drive(
+    n: NodeContext, run: HostRun, operands: Sequence[Imported | None]
 ) -> list[Imported | None]:
-    """The body again and again, while the condition holds; values may change their shapes.
-
-    Behind what the body returns come the number of iterations, and lengths of carried values.
-    """
-    if not limit.type.dtype.is_integer:
-        raise ModelError(f"the number of iterations must be an integer, got {limit.type}")
-    most, goes_on = int(n.value_of(limit)), bool(n.value_of(condition))
-    body, values = _body(n, "body"), [_known(n, value) for value in carried]
-    if len(body.graph.output_names) <= len(values):
-        returned = len(body.graph.output_names) - 1
-        raise ModelError(f"body returns {returned} values, but {len(values)} are carried")
-    parts: list[Sequence[Any]] = []
-    for iteration in count():
-        if iteration >= most or not goes_on:
-            break
-        first, *rest = body.run((np.array(iteration, np.int64), np.array(True), *values))
-        goes_on = _truth(first)
-        values = rest[: len(values)]
-        parts.append(rest[len(values) :])
-    stacked = _stacked(parts, body.graph.graph.output[1 + len(values) :])
-    results = (*values, *stacked, np.array([len(parts)]), *_lengths(n, values))
-    return [_imported(n, value) for value in results]
-
-
-def _lengths(n: NodeContext, values: Sequence[Any]) -> list[Array | None]:
-    """How long values are along the axes that the loop's reader may cut."""
-    axes = n.integers(CUT_AXES, ())
-    return [
-        np.array([value.shape[axis]])
-        if isinstance(value, np.ndarray) and -value.ndim <= axis < value.ndim
-        else None
-        for value, axis in zip(values, axes, strict=False)
-    ]
+    """What a node returns that is given these operands."""
+    return [_imported(n, value) for value in run(_host_node(n, operands))]
 
 
 def drive_scan(
     n: NodeContext, carried: Sequence[Value], scanned: Sequence[Value], length: int
 ) -> list[Value]:
     """The body once for each part of what is scanned along the first axis."""
-    body, values = _body(n, "body"), [n.value_of(value) for value in carried]
+    body = _host_node(n, ()).body(n.graph_attribute("body"))
+    values = [n.value_of(value) for value in carried]
     columns = [n.value_of(value) for value in scanned]
     parts: list[Sequence[Any]] = []
     for index in range(length):
         results = body.run((*values, *(np.asarray(column[index]) for column in columns)))
         values = list(results[: len(values)])
-        parts.append(results[len(values) :])
-    stacked = _stacked(parts, body.graph.graph.output[len(values) :])
+        parts.append([one_row(part) for part in results[len(values) :]])
+    stacked = stacked_parts(parts, body.graph.graph.output[len(values) :])
     return [n.constant(value) for value in (*values, *stacked)]
 
 
-def _body(n: NodeContext, name: str) -> _Body:
-    """The graph attribute `name`, with all that it reads of the graphs around it."""
-    graph, session, frame = n.graph_attribute(name), n.graph.session, n.graph.frame
+def _host_node(n: NodeContext, operands: Sequence[Imported | None]) -> HostNode:
+    session, frame = n.graph.session, n.graph.frame
     assert session.run_body is not None
-    fixed: dict[str, Array] = {}
-    captured: dict[str, Any] = {}
-    before = session.graphs.get(id(graph))  # which keeps it, so that no other has its identity
-    for outer in free_names(graph) if before is None else before.outer_names:
-        value = n.graph.scope.look_up(outer)
+
+    def look_up(name: str) -> tuple[Any, bool]:
+        value = n.graph.scope.look_up(name)
         if isinstance(value, Constant) and id(value.content) in session.cached:
-            fixed[outer] = value.data
-        else:
-            captured[outer] = _known(n, value)
-    if before is None or not before.has_same(frame.attributes, fixed):
-        before = BodyGraph(session.model, graph, frame.opsets, frame.attributes, fixed)
-        session.graphs[id(graph)] = before
-    return _Body(before, captured, session.run_body)
+            return value.data, True
+        return _known(n, value), False
+
+    return HostNode(
+        [_known(n, operand) for operand in operands],
+        n.attributes,
+        session.model,
+        frame,
+        session.run_body,
+        session.graphs,
+        session.chunks,
+        look_up,
+    )
 
 
 def _known(n: NodeContext, value: Imported | None) -> Any:
@@ -146,37 +99,3 @@ def _imported(n: NodeContext, value: Any) -> Imported | None:
     if isinstance(value, list):
         return StaticSequence(n.constant(element) for element in value)
     return None if value is None else n.constant(value)
-
-
-def _truth(value: Any) -> bool:
-    if not isinstance(value, np.ndarray) or value.size != 1:
-        raise ModelError("the body must return first whether to go on, a single element")
-    return bool(value.reshape(()))
-
-
-def _stacked(parts: Sequence[Sequence[Any]], declared: Sequence[ValueDef]) -> list[Array]:
-    """What the iterations returned besides carried values, each along a new first axis."""
-    if not parts:
-        return [no_parts(info) for info in declared]
-    columns = list(zip(*parts, strict=True))
-    for column, info in zip(columns, declared, strict=True):
-        shapes = {part.shape if isinstance(part, np.ndarray) else None for part in column}
-        if None in shapes:
-            raise UnsupportedError(f"{info.name!r} is stacked, and so must be a tensor")
-        if len(shapes) > 1:
-            raise ModelError(
-                f"{info.name!r} has different shapes in iterations, and cannot be stacked"
-            )
-    return [np.stack(column) for column in columns]
-
-
-def no_parts(info: ValueDef) -> Array:
-    """What a loop that does not run stacks: of the declared type, with 0 for open extents."""
-    type = info.type
-    if type is None or type.element is None or type.shape is None:
-        raise UnsupportedError(
-            f"no iteration runs, so the shape of {info.name!r} is not known",
-            help="declare the type of what the body returns",
-        )
-    extents = [extent if isinstance(extent, int) else 0 for extent in type.shape]
-    return np.empty((0, *extents), type.element.numpy)

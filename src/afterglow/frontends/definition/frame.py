@@ -12,6 +12,8 @@ import numpy as np
 
 from afterglow.frontends.base import RunBody
 from afterglow.frontends.definition.bodies import BodyGraph
+from afterglow.frontends.definition.body_history import BodyHistory
+from afterglow.frontends.definition.chunks import LoopChunks
 from afterglow.frontends.definition.known import KnownValues
 from afterglow.frontends.definition.limits import LEAST_LIMIT, MOST_AXES, check_tensor, tensor_limit
 from afterglow.frontends.definition.model import AttributeDef, FunctionDef, GraphDef, ModelDef
@@ -42,9 +44,9 @@ class Session:
     """What the import of one model shares among its graphs.
 
     Where all values are known, `run_body` runs the bodies of If, Loop and Scan, `cached` has the
-    arrays, by their identity, that will be the same ones next time, and `graphs` bodies that were
-    met before. `given_run_number` makes the value that random numbers depend on, if that is not
-    state of the module.
+    arrays, by their identity, that will be the same ones next time, `graphs` bodies that were met
+    before, and `chunks` what was seen of loops, by the identity of their bodies. `given_run_number`
+    makes the value that random numbers depend on, if that is not state of the module.
     """
 
     model: ModelDef
@@ -55,14 +57,17 @@ class Session:
     run_body: RunBody | None = None
     cached: Mapping[int, Array] = field(default_factory=dict)
     graphs: dict[object, BodyGraph] = field(default_factory=dict)
+    chunks: dict[int, LoopChunks] = field(default_factory=dict)
     given_run_number: Callable[[], Value] | None = None
     max_memory: int | None = None
     """Bytes that a tensor may take; None if that follows from `own_bytes`."""
     own_bytes: int = 0
     """What the constants and inputs of the model take."""
+    is_speculative: bool = False
+    """Whether what is imported may end with an error where another way would not."""
     expanded: int = 0
-    changing: dict[int, GraphDef] = field(default_factory=dict)
-    """By their identity, bodies of loops that can be no functions: what they carry changes."""
+    histories: dict[int, BodyHistory] = field(default_factory=dict)
+    """By the identity of bodies, what earlier imports of them have shown."""
     refused: dict[int, str] = field(default_factory=dict)
     """By the identity of their nodes, why loops cannot be ops."""
     conditions: list[Condition] = field(default_factory=list)
@@ -78,6 +83,12 @@ class Session:
     def read_names(self) -> frozenset[str]:
         """The names of values that something in the model reads or returns."""
         return frozenset(model_reads(self.model))
+
+    def history(self, graph: GraphDef) -> BodyHistory:
+        """What earlier imports of a body have shown."""
+        if id(graph) not in self.histories:
+            self.histories[id(graph)] = BodyHistory(graph)
+        return self.histories[id(graph)]
 
     def assume(self, conditions: Iterable[Condition]) -> bool:
         """Whether conditions hold, or may turn out to hold once the loops around are imported."""

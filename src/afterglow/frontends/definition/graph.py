@@ -7,6 +7,7 @@ from functools import partial
 
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.frontends.definition.context import (
+    GrownTensor,
     Imported,
     ImportedBody,
     NodeContext,
@@ -24,14 +25,16 @@ from afterglow.frontends.definition.model import (
     NodeDef,
     TensorDef,
 )
-from afterglow.frontends.definition.order import in_order
+from afterglow.frontends.definition.order import in_order, reads
 from afterglow.frontends.definition.problems import (
     ChangesTypesError,
+    GrownReadError,
     NeedsInliningError,
     Problem,
     ProblemsError,
 )
 from afterglow.frontends.definition.progress import Stop
+from afterglow.frontends.definition.rest import with_rest
 from afterglow.frontends.definition.scope import BrokenValueError, Scope
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.support.errors import (
@@ -44,6 +47,9 @@ from afterglow.support.errors import (
 )
 from afterglow.support.names import NameScope
 from afterglow.types import TensorType
+
+_LOGIC = {"And", "Cast", "Identity", "Not", "Or"}
+"""Ops of truth values that are tensors of any shape."""
 
 
 class GraphImporter:
@@ -60,6 +66,7 @@ class GraphImporter:
         self.problems: list[Problem] = []
         self.stops: list[Stop] = []
         self._needed: dict[str, None] = {}
+        self._graph: GraphDef | None = None
         self._inlining: NeedsInliningError | None = None
 
     @property
@@ -74,8 +81,21 @@ class GraphImporter:
 
     def add_graph(self, graph: GraphDef) -> None:
         """Import the constants and nodes of a graph whose inputs are defined."""
+        self._graph = graph
         self.add_constants(graph)
         self.add_nodes(graph.node)
+
+    def only_decides(self, name: str) -> bool:
+        """Whether a truth value is only asked for by If: its shape makes no difference."""
+        if self._graph is None or any(name == info.name for info in self._graph.output):
+            return False
+        readers = [node for node in self._graph.node if name in reads(node)]
+        return all(
+            self.only_decides(node.output[0])
+            if node.op_type in _LOGIC
+            else node.op_type == "If" and reads(node).count(name) == 1 and node.input[0] == name
+            for node in readers
+        )
 
     def add_constants(self, graph: GraphDef, names: Container[str] | None = None) -> None:
         """Import the constants of a graph, all or those of these names."""
@@ -124,6 +144,12 @@ class GraphImporter:
         except ProblemsError as error:
             self.problems.extend(error.problems)
             return False
+        except GrownReadError as error:
+            if not self.frame.is_body:  # only the host can run it
+                self.stops.append(self._stop(proto, ()))
+                return False
+            error.node, error.names = proto, self.scope.grown_among(reads(proto))
+            raise
         except AfterglowError as error:
             if not isinstance(error, NeedsInliningError):
                 self.problems.append(self._problem(proto, error))
@@ -243,7 +269,23 @@ class GraphImporter:
         self, n: NodeContext, name: str, inputs: Sequence[TensorType | Constant | RowList]
     ) -> ImportedBody:
         """See `NodeContext.body`."""
-        graph = n.graph_attribute(name)
+        history = self.session.history(n.graph_attribute(name))
+        while True:
+            try:
+                return self._import_graph(n, name, history.graph, inputs)
+            except GrownReadError as error:  # what reads it becomes a body of its own
+                split = with_rest(history.graph, error.node, error.names)
+                if split is None:
+                    raise NeedsInliningError(error.what) from None
+                history.graph = split
+
+    def _import_graph(
+        self,
+        n: NodeContext,
+        name: str,
+        graph: GraphDef,
+        inputs: Sequence[TensorType | Constant | RowList],
+    ) -> ImportedBody:
         module = self.session.module
         frame = self.frame.inside(f"{name} of {n.builder.origin!r}", names={}, is_body=True)
         with self.session.attempt():
@@ -253,8 +295,8 @@ class GraphImporter:
             for input_name, given in zip(names, inputs, strict=True):
                 inner.scope.define(input_name, self._body_input(function, input_name, given))
             inner.add_graph(graph)
-            lists = _add_outputs(function, [info.name for info in graph.output], inner)
-        return ImportedBody(Subgraph(function), list(inner.scope.captured), lists)
+            others = _add_outputs(function, [info.name for info in graph.output], inner)
+        return ImportedBody(Subgraph(function), list(inner.scope.captured), *others)
 
     def _body_input(
         self, function: Function, name: str, given: TensorType | Constant | RowList
@@ -269,17 +311,25 @@ class GraphImporter:
 
 def _add_outputs(
     function: Function, names: Sequence[str], graph: GraphImporter
-) -> dict[int, RowList]:
-    """Return what the names stand for; a body may return one value twice. Lists are left out."""
-    free, lists = NameScope(), {}
+) -> tuple[dict[int, RowList], dict[int, GrownTensor]]:
+    """Return what the names stand for; a body may return one value twice.
+
+    Lists and what grew are left out: these are returned by their places.
+    """
+    free = NameScope()
+    lists: dict[int, RowList] = {}
+    grown: dict[int, GrownTensor] = {}
     for place, (name, value) in enumerate(zip(names, graph.results(names), strict=True)):
         if isinstance(value, RowList) and value.base is not None:
             lists[place] = value
             continue
+        if isinstance(value, GrownTensor):
+            grown[place] = value
+            continue
         if not isinstance(value, Value):
             raise NeedsInliningError(f"{name!r} is a sequence or an optional, not a tensor")
         function.output(free.claim(name), value)
-    return lists
+    return lists, grown
 
 
 def _input_names(name: str, graph: GraphDef, given: int) -> list[str]:

@@ -9,19 +9,21 @@ import numpy as np
 
 from afterglow.frontends.base import RUN_NUMBER, HostLimits, RunBody
 from afterglow.frontends.definition.bodies import BodyGraph
+from afterglow.frontends.definition.chunks import LoopChunks
 from afterglow.frontends.definition.context import Imported, StaticSequence
 from afterglow.frontends.definition.differentiated import variables
-from afterglow.frontends.definition.frame import Frame, Session
+from afterglow.frontends.definition.frame import Frame, Session, TooLargeError
 from afterglow.frontends.definition.graph import GraphImporter
+from afterglow.frontends.definition.host_loops import HostNode, HostRun
 from afterglow.frontends.definition.importer import input_constant, model_functions
 from afterglow.frontends.definition.model import ModelDef, NodeDef
 from afterglow.frontends.definition.order import in_order, reads
-from afterglow.frontends.definition.problems import ProblemsError, import_error
+from afterglow.frontends.definition.problems import Problem, ProblemsError, import_error
 from afterglow.frontends.definition.progress import needed_nodes
 from afterglow.frontends.definition.replay import ReplayedNode
 from afterglow.frontends.definition.signature import Parameter, ParameterKind, model_signature
 from afterglow.graph import Function, Module, Value
-from afterglow.support.errors import UnsupportedError
+from afterglow.support.errors import AfterglowError, InternalError, UnsupportedError
 from afterglow.types import Array
 
 _SETTLED = {
@@ -59,6 +61,7 @@ class HostNodes:
         self.names = frozenset(wanted).union(*map(reads, self.nodes))
         self.fixed = {**_constants(model, self.names), **values}
         self.graphs: dict[object, BodyGraph] = {}
+        self.chunks: dict[int, LoopChunks] = {}
         self._settle()
         self.replayed = self._replayed({*given, *self.fixed})
 
@@ -76,12 +79,39 @@ class HostNodes:
         """Run node by node, and note the results with the values."""
         for each in nodes:
             results = each.run(values)
-            if results is None:
+            if results is None and each.driver is not None:
+                found = self._drive(each.node, each.driver, values)
+                values.update((name, found[name]) for name in each.results)
+            elif results is None:
                 read = {name: values[name] for name in each.reads if name in values}
                 values.update(self._compute([each.node], each.results, read))
             else:
                 values.update(zip(each.results, results, strict=True))
         return {name: values[name] for name in self.wanted}
+
+    def _drive(self, node: NodeDef, run: HostRun, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What an If or a Loop returns by name."""
+
+        def look_up(name: str) -> tuple[Any, bool]:
+            value = values[name]
+            if isinstance(value, dict):
+                raise UnsupportedError("a map in the body of If, Loop or Scan is not supported")
+            return value, isinstance(self.fixed.get(name), np.ndarray)
+
+        parts = (self.model, self.frame, self.run_body, self.graphs, self.chunks)
+        try:
+            operands = [look_up(name)[0] if name else None for name in node.input]
+            results = run(HostNode(operands, node.attributes, *parts, look_up))
+        except (TooLargeError, InternalError):
+            raise
+        except AfterglowError as error:
+            raise import_error([self._problem(node, error)]) from None
+        return dict(zip(node.output, results, strict=False))
+
+    def _problem(self, node: NodeDef, error: AfterglowError) -> Problem:
+        dialect = self.model.dialect
+        op = dialect.label(node.domain, node.op_type, self.frame.opsets.get(node.domain, 1))
+        return Problem(error, op, self.frame.where(node.label), dialect.place(node))
 
     def _replayed(self, defined: set[str]) -> list[ReplayedNode] | None:
         """The nodes in order; None if they cannot be told apart, as Gradient looks at all."""
@@ -113,6 +143,7 @@ class HostNodes:
         module = Module("host")
         session = Session(self.model, module, self.functions)
         session.run_body, session.graphs = self.run_body, self.graphs
+        session.chunks = self.chunks
         session.known.unchecked = self.limits.unchecked
         session.max_memory = self.limits.max_memory
         session.cached = {id(x): x for x in self.fixed.values() if isinstance(x, np.ndarray)}

@@ -23,7 +23,7 @@ from afterglow.frontends.definition.model import (
     TypeDef,
     ValueDef,
 )
-from afterglow.frontends.definition.order import free_names, in_order, named_values
+from afterglow.frontends.definition.order import free_names, in_order
 from afterglow.graph import BOUNDARY, Constant, Function, HostOp, Module, Node, Subgraph, Value
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DynamicExtent, DynamicType, HostKind, HostType, TensorType
@@ -93,7 +93,7 @@ class _Builder:
         tensors = [name for name, each in attributes.items() if _is_tensor(each)]
         operands += [self._tensor(node, name, attributes[name]) for name in tensors]
         bodies, functions, captured = self._bodies(scope, node, attributes, operands)
-        named = list(map(scope.find, named_values(node)))
+        named = list(map(scope.find, node.named_values))
         domain = node.domain
         op = HostOp(
             self.model.dialect.name,

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 DeclaredExtent: TypeAlias = "int | str | None"
 """A number, the name of a dynamic dimension, or None for a dynamic one without a name."""
 
+TRAINING_DOMAIN = "ai.onnx.preview.training"
+"""Of Gradient and the optimizers."""
+
 _ROWS = "\0rows"
 _COUNT = "\0count"
 
@@ -130,6 +133,28 @@ class NodeDef:
             yield from attribute.graphs
 
     @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """The names that it reads, with those that its sub-graphs take from outside."""
+        names = [*(name for name in self.input if name), *self.named_values]
+        for graph in self.graphs():
+            names.extend(graph.free_names)
+        return tuple(names)
+
+    @property
+    def named_values(self) -> list[str]:
+        """The values to which attributes refer by name, as those of Gradient do."""
+        if (self.domain, self.op_type) != (TRAINING_DOMAIN, "Gradient"):
+            return []
+        return [name for key in ("xs", "zs", "y") for name in self.names_in(key)]
+
+    def names_in(self, key: str) -> list[str]:
+        """The names that an attribute holds."""
+        attribute = self.attributes.get(key)
+        value = None if attribute is None else attribute.value
+        texts = value if isinstance(value, tuple) else (value,)
+        return [text for text in texts if text and isinstance(text, str)]
+
+    @cached_property
     def identity(self) -> tuple[object, ...]:
         """Equal for nodes that compute the same: all but the names of the node and its results."""
         attributes = tuple((name, a.identity) for name, a in self.attributes.items())
@@ -168,6 +193,16 @@ class GraphDef:
     constants: tuple[TensorDef, ...] = ()
     types: Mapping[str, TypeDef] = field(default_factory=dict)
     """What is declared of values inside."""
+
+    @cached_property
+    def free_names(self) -> tuple[str, ...]:
+        """The names that it reads but does not define, each once."""
+        defined = {info.name for info in self.input}
+        defined.update(tensor.name for tensor in self.constants)
+        defined.update(name for node in self.node for name in node.output)
+        names = dict.fromkeys(name for node in self.node for name in node.reads)
+        names.update(dict.fromkeys(info.name for info in self.output))
+        return tuple(name for name in names if name not in defined)
 
     @cached_property
     def identity(self) -> tuple[object, ...]:
@@ -216,6 +251,14 @@ ROWS_DOMAIN, FIRST_ROWS, SEQUENCE_OF_ROWS = "afterglow.rows", "FirstRows", "Sequ
 
 CUT_AXES = "cut_axes"
 """The attribute of a loop with the axes along which carried values may become longer."""
+
+
+REST = "rest"
+"""The attribute of a loop that is the rest of a body, and runs once."""
+
+
+CHUNK = "chunk"
+"""The attribute of a loop that is a part of another one's iterations."""
 
 
 def rows_name(name: str) -> str:

@@ -8,15 +8,10 @@ from heapq import heapify, heappop, heappush
 from afterglow.frontends.definition.model import GraphDef, ModelDef, NodeDef
 from afterglow.support.lazy_dataclass import dataclass
 
-TRAINING_DOMAIN = "ai.onnx.preview.training"
 
-
-def reads(node: NodeDef) -> list[str]:
+def reads(node: NodeDef) -> Sequence[str]:
     """The names that a node reads, with those that its sub-graphs take from outside."""
-    names = [*(name for name in node.input if name), *named_values(node)]
-    for graph in node.graphs():
-        names.extend(free_names(graph))
-    return names
+    return node.reads
 
 
 def model_reads(model: ModelDef) -> Iterator[str]:
@@ -36,34 +31,14 @@ def _graph_reads(graph: GraphDef) -> Iterator[str]:
 
 def _node_reads(node: NodeDef) -> Iterator[str]:
     yield from node.input
-    yield from named_values(node)
+    yield from node.named_values
     for graph in node.graphs():
         yield from _graph_reads(graph)
 
 
-def named_values(node: NodeDef) -> list[str]:
-    """The values to which attributes of a node refer by name, as those of Gradient do."""
-    if (node.domain, node.op_type) != (TRAINING_DOMAIN, "Gradient"):
-        return []
-    return [name for key in ("xs", "zs", "y") for name in names_in(node, key)]
-
-
-def names_in(node: NodeDef, key: str) -> list[str]:
-    """The names that an attribute of a node holds."""
-    attribute = node.attributes.get(key)
-    value = None if attribute is None else attribute.value
-    texts = value if isinstance(value, tuple) else (value,)
-    return [text for text in texts if text and isinstance(text, str)]
-
-
 def free_names(graph: GraphDef) -> Iterator[str]:
     """The names that a graph reads but does not define, each once."""
-    defined = {info.name for info in graph.input}
-    defined.update(tensor.name for tensor in graph.constants)
-    defined.update(name for node in graph.node for name in node.output)
-    names = dict.fromkeys(name for node in graph.node for name in reads(node))
-    names.update(dict.fromkeys(info.name for info in graph.output))
-    return (name for name in names if name not in defined)
+    return iter(graph.free_names)
 
 
 @dataclass(frozen=True)

@@ -27,19 +27,49 @@ class ChangesTypesError(NeedsInliningError):
     """That is so because values that a loop carries change their types: it will be so anywhere."""
 
 
+class GrownReadError(NeedsInliningError):
+    """A value is read that has no type, as it grew by as much as only data tell."""
+
+    node: object = None
+    """The node that reads it, in the graph that is being imported."""
+    names: Sequence[str] = ()
+    """What values that it reads, and that have no type, are called there."""
+
+    def __init__(self) -> None:
+        super().__init__("a value is read that grew by as much as only data tell")
+
+
+@dataclass(frozen=True)
+class GrowthStep:
+    """How a value that a loop carries becomes longer in an iteration.
+
+    Along an axis, by as much; or by no more, if it belongs to a group: then data tell by how much,
+    and the values of a group grow by the same.
+    """
+
+    axis: int
+    by: int
+    group: int | None = None
+
+
 class GrowsError(ChangesTypesError):
-    """The values that a loop carries become longer along an axis, by the same each time."""
+    """The values that a loop carries become longer along an axis."""
 
     def __init__(
-        self, steps: Sequence[tuple[int, int] | None], most: float, *, is_counted: bool
+        self, steps: Sequence[GrowthStep | None], most: float, *, is_counted: bool
     ) -> None:
         super().__init__("carried values change their types")
         self.steps = steps
-        """For each carried value the axis along which it grows, and by how much; None: it stays."""
+        """How each carried value grows; None: it stays."""
         self.most = most
         """How often the loop runs at most."""
         self.is_counted = is_counted
         """Whether only its limit ends the loop."""
+
+    @property
+    def is_told_by_data(self) -> bool:
+        """Whether data tell how much longer some values become."""
+        return any(step is not None and step.group is not None for step in self.steps)
 
 
 class DataFileError(ModelError):

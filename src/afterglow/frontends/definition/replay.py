@@ -11,6 +11,7 @@ import numpy as np
 from afterglow.frontends.base import RUN_NUMBER, HostLimits, NeedsValuesError
 from afterglow.frontends.definition.frame import Frame, Session
 from afterglow.frontends.definition.graph import GraphImporter
+from afterglow.frontends.definition.host_loops import HOST_RUNS, HostRun
 from afterglow.frontends.definition.model import FunctionDef, ModelDef, NodeDef
 from afterglow.frontends.definition.order import reads
 from afterglow.graph import Function, Module, Tape, Value
@@ -57,7 +58,19 @@ class ReplayedNode:
         self._deciding: frozenset[str] = frozenset()
         self._tapes: OrderedDict[tuple[object, ...], Tape] = OrderedDict()
         self.reads = [*reads(node), RUN_NUMBER]
+        self.driver = self._driver()
+        """What runs it on the host if it has bodies and nothing but known values go in and out."""
         self._is_plain = not any(node.graphs()) and all(map(_is_plain, self._fixed.values()))
+
+    def _driver(self) -> HostRun | None:
+        node = self.node
+        is_call = (node.domain, node.op_type, node.overload) in self._functions
+        if is_call or any(attribute.reference for attribute in node.attributes.values()):
+            return None
+        importer = self._model.dialect.find(
+            node.domain, node.op_type, self._frame.opsets.get(node.domain, 1)
+        )
+        return None if importer is None else HOST_RUNS.get(importer)
 
     def run(self, known: Mapping[str, Any]) -> list[Array] | None:
         """The results; None if it must be imported anew: not only tensors go in and out."""

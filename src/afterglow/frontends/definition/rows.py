@@ -21,9 +21,16 @@ from afterglow.frontends.definition.model import (
     count_name,
     rows_name,
 )
+from afterglow.support.lazy_dataclass import dataclass
 
 _FIRST_OPSET = 10
 """Since when a Slice takes its bounds as inputs."""
+
+_MOST_STEPS = 32
+"""Nodes through which a value is followed that becomes longer, at most."""
+
+_REARRANGING = {"Cast", "Gather", "GatherElements", "ScatterElements"}
+"""Ops behind which a value is as long as before along the axis that grows, most often."""
 
 _READERS = {
     *("ConcatFromSequence", "SequenceLength", "SequenceAt", "SequenceInsert", "SequenceErase"),
@@ -67,7 +74,7 @@ def _slices(loop: onnx.NodeProto) -> list[onnx.NodeProto]:
     """What stands behind a loop once it counts its rows, and measures what it carries."""
     body = _body(loop)
     carried = len(body.input) - 2
-    axes = {loop.output[place]: axis for place, axis in _growing(loop).items()}
+    axes = {loop.output[place]: growth.axis for place, growth in growing(loop).items()}
     stacked = [name for name in loop.output[carried:] if name]
     cut = [*axes, *stacked]
     start = cut[0] + "\0start"
@@ -132,24 +139,144 @@ def _integer(name: str, number: int) -> onnx.NodeProto:
 
 
 def _needs_slices(node: onnx.NodeProto) -> bool:
-    """Whether it is a loop that stacks something or makes it longer, and ends when it likes."""
-    if not _ends_when_it_likes(node):
-        return False
-    return any(node.output[len(_body(node).input) - 2 :]) or bool(_growing(node))
+    """Whether it is a loop that stacks something or makes it longer, and data tell how much."""
+    if _ends_when_it_likes(node):
+        return any(node.output[len(_body(node).input) - 2 :]) or bool(growing(node))
+    return _is_loop(node) and any(not each.is_always for each in growing(node).values())
 
 
-def _growing(loop: onnx.NodeProto) -> dict[int, int]:
-    """The places of carried values that the body appends something to, and along which axis."""
+@dataclass(frozen=True)
+class Growth:
+    """How a value grows out of another one: along an axis, and whether it does so each time."""
+
+    axis: int
+    is_always: bool = True
+
+
+def growing(loop: onnx.NodeProto) -> dict[int, Growth]:
+    """The places of carried values that the body appends something to."""
     body = _body(loop)
-    producers = {name: node for node in body.node for name in node.output}
     found = {}
     for place, name in enumerate(loop.output[: len(body.input) - 2]):
-        last = producers.get(_original(producers, body.output[1 + place].name))
-        if not name or last is None or last.op_type != "Concat":
-            continue
-        if body.input[2 + place].name in (_original(producers, given) for given in last.input):
-            found[place] = next(a.i for a in last.attribute if a.name == "axis")
+        start, end = body.input[2 + place].name, body.output[1 + place].name
+        growth = _growth(_Names(body), start, end) if name else None
+        if growth is not None:
+            found[place] = growth
     return found
+
+
+class _Names:
+    """What produces the names of a graph, within graphs around it."""
+
+    def __init__(self, graph: onnx.GraphProto, outer: _Names | None = None) -> None:
+        self.producers = {name: node for node in graph.node for name in node.output}
+        self.outer = outer
+
+    def original(self, name: str) -> str:
+        """The value that a name stands for, here or outside."""
+        name = _original(self.producers, name)
+        return name if name in self.producers or not self.outer else self.outer.original(name)
+
+    def producer(self, name: str) -> tuple[onnx.NodeProto, _Names] | None:
+        """The node that a name comes from, and the graph it is in."""
+        name = self.original(name)
+        if name in self.producers:
+            return self.producers[name], self
+        return self.outer.producer(name) if self.outer else None
+
+
+def _growth(names: _Names, start: str, end: str, depth: int = 0) -> Growth | None:
+    """How a value that a name stands for grows out of another one, if it does."""
+    made = names.producer(end)
+    if made is None or depth > _MOST_STEPS:
+        return None
+    end = names.original(end)
+    node, names = made
+    if node.op_type == "Concat":
+        return _growth_by_concat(names, node, start, depth)
+    if node.op_type == "If":
+        return _growth_in_branch(names, node, start, end, depth)
+    if _is_loop(node):
+        return _growth_in_loop(names, node, start, end, depth)
+    if node.op_type == "Slice" and node.input[0] == rows_name(node.output[0]):
+        return _growth_cut(names, node, start, depth)
+    return None
+
+
+def _growth_by_concat(names: _Names, node: onnx.NodeProto, start: str, depth: int) -> Growth | None:
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+    if any(_is_rearranged(names, start, name) for name in node.input):
+        return Growth(axis, not any(_may_be_empty(names, name) for name in node.input))
+    found = (_growth(names, start, name, depth + 1) for name in node.input)
+    before = next((each for each in found if each is not None), None)
+    return before if before is None or before.axis == axis else None
+
+
+def _is_rearranged(names: _Names, start: str, name: str) -> bool:
+    """Whether a name stands for a value, or for its elements in another order, as of beams."""
+    for _ in range(_MOST_STEPS):
+        name = names.original(name)
+        if name == start:
+            return True
+        made = names.producer(name)
+        if made is None or made[0].op_type not in _REARRANGING:
+            return False
+        (node, names) = made
+        name = node.input[0]
+    return False
+
+
+def _may_be_empty(names: _Names, name: str) -> bool:
+    """Whether data may tell how long something is: a branch's result."""
+    made = names.producer(name)
+    return made is not None and (made[0].op_type == "If" or _is_loop(made[0]))
+
+
+def _growth_in_branch(
+    names: _Names, node: onnx.NodeProto, start: str, end: str, depth: int
+) -> Growth | None:
+    """A value that one branch at least makes longer."""
+    place, found, stays = list(node.output).index(end), [], False
+    for branch in proto_graphs(node):
+        if place >= len(branch.output):
+            return None
+        inside, name = _Names(branch, names), branch.output[place].name
+        stays |= inside.original(name) == start
+        found.append(_growth(inside, start, name, depth + 1))
+    grown = [each for each in found if each is not None]
+    if not grown or (len(grown) < len(found) and not stays):
+        return None
+    return Growth(grown[0].axis, len(grown) == len(found) and all(g.is_always for g in grown))
+
+
+def _growth_cut(names: _Names, node: onnx.NodeProto, start: str, depth: int) -> Growth | None:
+    """What an inner loop carries that was split already."""
+    made = names.producer(node.input[0])
+    if made is None:
+        return None
+    loop, names = made
+    axes = next((a.ints for a in loop.attribute if a.name == CUT_AXES), ())
+    place = list(loop.output).index(node.input[0])
+    if place >= len(axes):
+        return None
+    before = names.original(loop.input[2 + place])
+    if before == start:
+        return Growth(axes[place], is_always=False)
+    return _growth(names, start, before, depth + 1)
+
+
+def _growth_in_loop(
+    names: _Names, node: onnx.NodeProto, start: str, end: str, depth: int
+) -> Growth | None:
+    """A value that an inner loop carries, and makes longer."""
+    place = list(node.output).index(end)
+    if 2 + place >= len(node.input) or place >= len(_body(node).input) - 2:
+        return None
+    inner = growing(node).get(place)
+    before = names.original(node.input[2 + place])
+    if before == start:
+        return inner and Growth(inner.axis, inner.is_always and not _ends_when_it_likes(node))
+    return _growth(names, start, before, depth + 1)
 
 
 def _original(producers: Mapping[str, onnx.NodeProto], name: str) -> str:

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from afterglow.frontends.definition.context import (
     ComplexParts,
+    GrownTensor,
     Imported,
     KnownMap,
     RowList,
@@ -121,23 +122,32 @@ class Scope:
         value = self._outer.look_up(name)
         return value if self._outer.function is self.function else self._captured(value)
 
+    def grown_among(self, names: Iterable[str]) -> list[str]:
+        """The names that stand for tensors which grew by as much as only data tell."""
+        found = [name for name in dict.fromkeys(names) if name and not self.is_broken(name)]
+        return [name for name in found if isinstance(self.look_up(name), GrownTensor)]
+
     def _captured(self, value: Imported | None) -> Imported | None:
         """An outer value, as this function sees it; constants belong to the whole module."""
         if value is None or isinstance(value, (Constant, KnownMap)):
             return value
         if isinstance(value, RowList):
             return self._lists.setdefault(value, RowList(base=value))
+        if isinstance(value, GrownTensor):
+            base = None if value.base is None else self._captured_tensor(value.base)
+            rows, count = map(self._captured_tensor, (value.rows, value.count))
+            return GrownTensor(base, value.axis, rows, count)
         if isinstance(value, RowMaps):
-            rows = self._captured(value.rows)
-            assert isinstance(rows, Value)
-            return RowMaps(value.keys, rows)
+            return RowMaps(value.keys, self._captured_tensor(value.rows))
         if isinstance(value, ComplexParts):
-            parts = self._captured(value.parts)
-            assert isinstance(parts, Value)
-            return ComplexParts(parts)
+            return ComplexParts(self._captured_tensor(value.parts))
         if isinstance(value, StaticSequence):
-            items = [self._captured(item) for item in value]
-            return StaticSequence(item for item in items if isinstance(item, Value))
+            return StaticSequence(map(self._captured_tensor, value))
+        return self._captured_tensor(value)
+
+    def _captured_tensor(self, value: Value) -> Value:
+        if isinstance(value, Constant):
+            return value
         if value not in self.captured:
             placeholder = self.function.input(value.name, value.type)
             self.captured[value] = placeholder

@@ -12,6 +12,7 @@ from onnx import defs, helper, numpy_helper
 
 from afterglow.frontends.definition.context import (
     ComplexParts,
+    GrownTensor,
     Imported,
     KnownMap,
     NodeContext,
@@ -26,6 +27,7 @@ from afterglow.frontends.definition.model import (
     GraphDef,
     NodeDef,
 )
+from afterglow.frontends.definition.problems import GrownReadError
 from afterglow.frontends.onnx.registry import normal_domain, shown_domain
 from afterglow.frontends.onnx.translate import translate_attribute, translate_function
 from afterglow.graph import Value
@@ -154,6 +156,8 @@ def _type_of(operand: Imported | None) -> onnx.TypeProto:
             element = _type_of(parts[0][0]) if parts else onnx.TypeProto()
             element.tensor_type.ClearField("shape")
             return onnx.helper.make_sequence_type_proto(element)
+        case GrownTensor():  # it has no type here: what reads it becomes a body of its own
+            raise GrownReadError()
         case RowMaps() | KnownMap() | ComplexParts():
             raise UnsupportedError("functions of maps are not supported")
         case Value(type=type):

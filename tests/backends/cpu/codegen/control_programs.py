@@ -43,6 +43,30 @@ RANGED_TEXTS = {
           return %r
         }
     """,
+    "a loop that carries a length": """
+        dim b : 1..3
+        dim g : 0..6
+        dim s : 1..300
+        const @true : bool[] = [true]
+        const @zero : i64[] = [0]
+        const @two : i64[] = [2]
+        const @seven : i64[] = [7]
+        func @body(%n: i64[], %grown: i64[], %room: f32[b, 307], %x: f32[b, s]) {
+          %past = slice(%room) {starts = (0, 0), extents = (b, g + s), steps = (1, 1)}
+            : f32[b, g + s]
+          %new = reduce_max(%past) {axes = (1), keepdims = true} : f32[b, 1]
+          %written = overwrite(%room, %new) {starts = (0, g + s)} : f32[b, 307]
+          %odd = mod(%n, @two) : i64[]
+          %longer = add(%grown, %odd) : i64[]
+          return @true, %longer, %written
+        }
+        func @main(%room: f32[b, 307], %x: f32[b, s]) {
+          %begun = overwrite(%room, %x) {starts = (0, 0)} : f32[b, 307]
+          %m, %r = loop(@seven, @true, @zero, %begun, %x)
+            {body = @body, carried = 2, iteration = 0, lengths = (g)} : i64[], f32[b, 307]
+          return %m, %r
+        }
+    """,
     "scan": """
         dim b : 1..3
         dim s : 1..300

@@ -152,7 +152,7 @@ def _copies_at(copies: Sequence[Buffer], start: Place) -> dict[Buffer, Place]:
 def _carried_places(step: OpInstr) -> range:
     """The places of the operands with which carried values begin: they belong to first results."""
     match step.op:
-        case Loop(_, carried, _):
+        case Loop(_, carried):
             return range(2, 2 + carried)
         case Scan(_, _, carried, _):
             return range(carried)

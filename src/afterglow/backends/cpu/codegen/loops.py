@@ -27,7 +27,7 @@ from afterglow.ops.control import Loop, Scan
 from afterglow.runtime.native.convention import ALIGNMENT, FIRST_OTHER, INTERRUPT, SIGNAL_BYTES
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import boolean, i64, u8
-from afterglow.types.extent import dims_of, largest
+from afterglow.types.extent import dims_of, is_ranged, largest
 
 SHORT = 256
 """Iterations up to which a loop does not look for interrupts, if their number is known."""
@@ -65,9 +65,13 @@ def write_loop(
 
 
 def own_dims(step: OpInstr) -> tuple[str, ...]:
-    """The dimension that is the number of a loop's iteration, if it has one."""
-    extent = step.op.iteration if isinstance(step.op, Loop) else 0
-    return tuple(dim.name for dim in dims_of(extent))
+    """The dimensions that a loop's iterations tell: their number, and lengths that it carries."""
+    return tuple(dim.name for extent in _own_extents(step) for dim in dims_of(extent))
+
+
+def _own_extents(step: OpInstr) -> tuple[int, ...]:
+    """What the number of an iteration, and then the first carried values stand for."""
+    return (step.op.iteration, *step.op.lengths) if isinstance(step.op, Loop) else ()
 
 
 def _write_body(module: Module, name: str, body: Body) -> FunctionSymbol:
@@ -99,8 +103,9 @@ def _write(e: Emitter, step: OpInstr, body: Body, function: FunctionSymbol | Non
     arena = e.pointer("arena", u8, align=ALIGNMENT)
     memory = [arena, constants, e.pointer("alarms", u8), e.pointer("extents", u8)]
     know_dims(e, memory.__getitem__, body.dims)
+    given = len(body.dims) - len(own_dims(step))
     if function is not None:
-        memory[-1] = _with_iteration(e, memory[-1], len(body.dims))
+        memory[-1] = _with_own_dims(e, memory[-1], given, len(body.dims))
     cells = [e.pointer("interrupts", u8)] if body.is_interruptible else []
     carried = outs[: len(body.program.states)]
 
@@ -109,13 +114,15 @@ def _write(e: Emitter, step: OpInstr, body: Body, function: FunctionSymbol | Non
         if function is None:
             write_calls(e, body.calls, bases.__getitem__, scratch)
             return
-        own_extent = memory[-1].cast(i64) + (len(body.dims) - 1)
-        own_extent.store(inputs[0].cast(i64).load())
+        numbers = zip(_own_extents(step), (inputs[0], *carried), strict=False)
+        told = [number for extent, number in numbers if is_ranged(extent)]
+        for place, number in enumerate(told, start=given):
+            (memory[-1].cast(i64) + place).store(number.cast(i64).load())
         e.run(function, scratch, *bases)
 
     looked_at = cells if may_run_long(step) else []
     match step.op:
-        case Loop(_, count, _):
+        case Loop(_, count):
             _write_while(e, ins[:2], ins[2 + count :], run_body, looked_at)
         case Scan(_, length, count, scanned, reverse):
             parts = [(ins[i], step.operand(i)) for i in range(count, count + scanned)]
@@ -130,12 +137,12 @@ def _write(e: Emitter, step: OpInstr, body: Body, function: FunctionSymbol | Non
             _write_count(e, length, iterate, looked_at)
 
 
-def _with_iteration(e: Emitter, extents: Pointer, count: int) -> Pointer:
-    """A table of extents that the loop is given, with a place for the number of the iteration."""
-    own = e.scratch(i64, count)
-    for place in range(count - 1):
-        (own + place).store((extents.cast(i64) + place).load())
-    return own.cast(u8)
+def _with_own_dims(e: Emitter, extents: Pointer, given: int, count: int) -> Pointer:
+    """A table of the extents that a loop is given, with places for those of its own dimensions."""
+    table = e.scratch(i64, count)
+    for place in range(given):
+        (table + place).store((extents.cast(i64) + place).load())
+    return table.cast(u8)
 
 
 def _write_count(

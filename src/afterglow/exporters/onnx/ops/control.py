@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from afterglow.exporters.onnx.node import NodeWriter
 from afterglow.exporters.onnx.registry import exports
+from afterglow.graph import Node
 from afterglow.ops.control import If, Loop, Scan
 
 
@@ -20,7 +21,12 @@ def branches(n: NodeWriter) -> Sequence[str]:
     return n.emit_all("If", (condition,), count, then_branch=then, else_branch=other)
 
 
-@exports(Loop, accepts=lambda node: isinstance(node.op, Loop) and not node.op.iteration)
+def _is_exact(node: Node) -> bool:
+    """Whether extents in the body of a loop are the same in each iteration."""
+    return isinstance(node.op, Loop) and not node.op.iteration and not node.op.lengths
+
+
+@exports(Loop, accepts=_is_exact)
 def loop(n: NodeWriter) -> Sequence[str]:
     """The body is told whether to go on, which it does not ask for."""
     limit, condition, *values = n.operands

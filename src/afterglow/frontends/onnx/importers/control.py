@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.common.control import choice, loop
+from afterglow.frontends.common.branches import choice
+from afterglow.frontends.common.control import loop
 from afterglow.frontends.common.scan import batched_scan, scan
 from afterglow.frontends.onnx.registry import onnx_op
 

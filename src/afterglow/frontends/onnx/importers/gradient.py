@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from afterglow.autodiff import gradients, nodes_behind, substituted
 from afterglow.frontends.definition.context import NodeContext
 from afterglow.frontends.definition.differentiated import nodes_between
-from afterglow.frontends.definition.order import TRAINING_DOMAIN
+from afterglow.frontends.definition.model import TRAINING_DOMAIN
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Constant, Node, Placeholder, Value
 from afterglow.ops.fill import Fill

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from afterglow.frontends.common.bounds import extent_left, slice_bounds
+from afterglow.frontends.common.grown import concat_parts, first_rows_of_body
 from afterglow.frontends.common.movement import padded, reshaped, split_along
 from afterglow.frontends.common.moving import moving_windows
-from afterglow.frontends.definition.context import Imported, NodeContext
+from afterglow.frontends.definition.context import GrownTensor, Imported, NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.movement import (
@@ -136,9 +137,12 @@ def transpose(n: NodeContext) -> Value:
 
 
 @onnx_op("Concat")
-def concat(n: NodeContext) -> Value:
+def concat(n: NodeContext) -> Value | GrownTensor:
     """Version 1 had a default axis."""
     axis = n.integer("axis", 1 if n.opset < 4 else None)
+    for operand in n.operands:
+        if isinstance(operand, GrownTensor):
+            return concat_parts(n, normal_axis(axis, operand.rows.type), n.operands)
     return n.emit(Concat(normal_axis(axis, n[0].type, "input 0")), *n.values())
 
 
@@ -151,8 +155,11 @@ def slice_attributes(n: NodeContext) -> Value:
 
 
 @onnx_op("Slice", since=10)
-def slice_inputs(n: NodeContext) -> Value:
+def slice_inputs(n: NodeContext) -> Value | GrownTensor:
     """Starts, ends, axes and steps as inputs."""
+    appended = first_rows_of_body(n)
+    if appended is not None:
+        return appended
     count = n[1].type.size
     axes = n.known_ints(3) if n.get(3) is not None else range(count)
     steps = n.known_ints(4) if n.get(4) is not None else [1] * count

@@ -8,7 +8,7 @@ import numpy as np
 
 from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.definition.context import NodeContext
-from afterglow.frontends.definition.order import TRAINING_DOMAIN
+from afterglow.frontends.definition.model import TRAINING_DOMAIN
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.arithmetic import Arithmetic

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.frontends.common.control import choice, loop
+from afterglow.frontends.common.branches import choice
+from afterglow.frontends.common.control import loop
 from afterglow.frontends.common.movement import reshaped
 from afterglow.frontends.definition.dialect import Results
 from afterglow.frontends.tflite.node import TfliteNode
