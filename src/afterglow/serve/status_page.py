@@ -26,7 +26,7 @@ def status_data(core: ServerCore) -> dict[str, Any]:
                 "failed": served.statistics.fail.count,
                 "waiting": served.batcher.waiting,
                 "rows_per_run": served.statistics.rows / runs if runs else None,
-                "max_batch": served.max_batch,
+                "max_batch": served.batcher.limits.max_batch,
                 "p50_ms": p50,
                 "p90_ms": p90,
                 "p99_ms": p99,
