@@ -94,7 +94,7 @@ def _load_onnx(path: Path, config: ModelConfig, threads: int) -> LoadedModel:
         loaded = _checked(_compiled(source, config, threads, **{name: rows}), config)
     except AfterglowError as error:
         return _alone(path, config, threads, error.what)
-    if loaded.max_batch > 1 and loaded.model.versions():
+    if loaded.max_batch > 1 and loaded.model.versions() and name not in config.dims:
         single = _compiled(source, config, threads, **{name: 1})
         return LoadedModel(loaded.model, loaded.max_batch, single=single)
     if loaded.max_batch > 1 or source is path:

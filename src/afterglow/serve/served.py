@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import field, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -14,18 +15,15 @@ from afterglow.host.host import Host
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.background import in_background
 from afterglow.runtime.recorded import run_with_steps
-from afterglow.runtime.signature import TensorInfo
 from afterglow.runtime.trace import Row, Trace
 from afterglow.serve.batching import Batcher, BatchLimits
-from afterglow.serve.datatypes import datatype_of
+from afterglow.serve.checked_input import CheckedInput, configured, described
 from afterglow.serve.errors import invalid
 from afterglow.serve.folder import FoundModel
 from afterglow.serve.loading import LoadedModel, batch_dim, example_feed
 from afterglow.serve.row_trial import paying_rows
 from afterglow.serve.statistics import ServedStatistics
-from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
-from afterglow.types.dtype import Kind
 
 Clock: TypeAlias = Callable[[], float]
 """Tells seconds, of the wall or of the processor."""
@@ -34,8 +32,7 @@ INLINE_SECONDS = 0.0002
 """Runs that are shorter are done on the event loop: a thread's wake-up would take as long."""
 _TRIALS = 5
 _SURELY_LONG = 10 * INLINE_SECONDS
-_ANY = -1
-"""How the protocol shows an extent that is not fixed."""
+"""Runs that are longer twice are tried no further."""
 
 
 class ServedModel:
@@ -54,7 +51,7 @@ class ServedModel:
         self.key = key
         self.reason = loaded.reason
         """Why requests are not joined; "" if they are."""
-        self.inputs = {info.name: _Input.of(info) for info in loaded.model.inputs}
+        self.inputs = {info.name: CheckedInput.of(info) for info in loaded.model.inputs}
         self.outputs = {info.name: info for info in loaded.model.outputs}
         self.statistics = statistics or ServedStatistics()
         self.batcher = Batcher(self._submit, limits, self.statistics)
@@ -171,13 +168,14 @@ class ServedModel:
 
     def _is_short(self, feed: Mapping[str, Array]) -> bool:
         """Whether a run takes less time than a thread's wake-up, in one of a few trials."""
-        for _ in range(_TRIALS):
+        least = math.inf
+        for trial in range(_TRIALS):
             began = perf_counter()
             self._model_for(feed)(feed)
-            seconds = perf_counter() - began
-            if seconds < INLINE_SECONDS or seconds > _SURELY_LONG:
-                return seconds < INLINE_SECONDS
-        return False
+            least = min(least, perf_counter() - began)
+            if least < INLINE_SECONDS or (trial and least > _SURELY_LONG):
+                break
+        return least < INLINE_SECONDS
 
     def checked(self, given: Mapping[str, Array]) -> tuple[int, Any]:
         """The rows of a request, and the key of those it can be joined with; None for none."""
@@ -206,8 +204,8 @@ class ServedModel:
 
     def metadata(self, versions: list[str]) -> dict[str, Any]:
         """What the protocol says of a model."""
-        outputs = [_described(info) for info in self.outputs.values()]
-        inputs = [_described(each.info) for each in self.inputs.values()]
+        outputs = [described(info) for info in self.outputs.values()]
+        inputs = [described(each.info) for each in self.inputs.values()]
         return {
             "name": self.name,
             "versions": versions,
@@ -227,59 +225,10 @@ class ServedModel:
             "platform": PLATFORM,
             "backend": PLATFORM,
             "max_batch_size": self.max_batch if is_batched else 0,
-            "input": [_configured(each.info, is_batched) for each in self.inputs.values()],
-            "output": [_configured(info, is_batched) for info in self.outputs.values()],
+            "input": [configured(each.info, is_batched) for each in self.inputs.values()],
+            "output": [configured(info, is_batched) for info in self.outputs.values()],
             "instance_group": [
                 {"name": "cpu", "count": self.batcher.limits.instances, "kind": "KIND_CPU"}
             ],
             **({"dynamic_batching": dynamic} if is_batched else {}),
         }
-
-
-@dataclass(frozen=True)
-class _Input:
-    """An input, and what a request must give for it."""
-
-    info: TensorInfo
-    dtype: Any
-    fixed: tuple[tuple[int, int], ...] = field(default=())
-    """The axes whose extent is fixed, with it."""
-
-    @staticmethod
-    def of(info: TensorInfo) -> _Input:
-        assert info.dtype is not None
-        exact = ((a, e) for a, e in enumerate(info.shape or ()) if isinstance(e, int))
-        return _Input(info, info.dtype.numpy, tuple(exact))
-
-    def check(self, array: Array) -> None:
-        """Raise unless an array is of the datatype and shape that the input has."""
-        info, shape = self.info, array.shape
-        if array.dtype != self.dtype:
-            found = "BYTES" if array.dtype.hasobject else str(array.dtype)
-            raise invalid(f"input {info.name!r} is {datatype_of(info.dtype)}, got {found}")
-        if info.shape is None:
-            return
-        if len(shape) != len(info.shape) or any(shape[a] != e for a, e in self.fixed):
-            raise invalid(
-                f"input {info.name!r} has the shape {_extents(info)}, got {list(shape)}",
-                help="-1 stands for any extent",
-            )
-
-
-def _extents(info: TensorInfo) -> list[int]:
-    return [extent if isinstance(extent, int) else _ANY for extent in info.shape or ()]
-
-
-def _described(info: TensorInfo) -> dict[str, Any]:
-    return {"name": info.name, "datatype": datatype_of(info.dtype) or "", "shape": _extents(info)}
-
-
-def _configured(info: TensorInfo, is_batched: bool) -> dict[str, Any]:
-    datatype = datatype_of(info.dtype) or "INVALID"
-    is_text = info.dtype is not None and info.dtype.kind is Kind.STRING
-    dims = _extents(info)[1:] if is_batched else _extents(info)
-    return {
-        "name": info.name,
-        "data_type": "TYPE_STRING" if is_text else f"TYPE_{datatype}",
-        "dims": dims,
-    }
