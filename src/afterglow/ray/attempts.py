@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic, sleep
 from typing import Any
 
 from ray import exceptions
+
+from afterglow.support.lazy_dataclass import dataclass
 
 LOST = (
     exceptions.RayActorError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -22,6 +22,7 @@ from afterglow.runtime.model import one_or_all
 from afterglow.runtime.partitioned.stages import stages_of
 from afterglow.runtime.streams import QUEUE_LIMIT, Streams, checked_count
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)
