@@ -1,10 +1,13 @@
 """Requests per second of the server, and of ONNX Runtime behind the same front.
 
 `python -m benchmarks.serve_load MODEL.onnx …` starts two servers on the loopback address: one as it
-is, and one whose runs ONNX Runtime does, on the same model and with the same batches. A client of
-its own process keeps a number of requests in flight. Servers take turns, round by round; a figure
-is the most requests per second with a 99th percentile within the limit. `--alone` measures the
-server's own cost: a single client, and the processor time of a request.
+is, and one whose runs ONNX Runtime does, on the same model. How many rows requests are joined to is
+tried for each of them, as the server does it. A client of its own process keeps a number of
+requests in flight. Servers take turns, round by round; a figure is the most requests per second
+with a 99th percentile within the limit. Where other programs use the processor, too, the processor
+time of a request, that of the client included, says more: two cores that do nothing else answer two
+seconds' worth of it a second. `--alone` measures the server's own cost: a single client, and the
+processor time of a request.
 """
 
 from __future__ import annotations
@@ -20,9 +23,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -30,12 +33,16 @@ import onnxruntime
 import uvloop
 
 import afterglow as ag
-from afterglow.serve.config import read_config
+from afterglow.serve.config import ServeConfig, read_config
 from afterglow.serve.rebatch import with_free_batch
+from afterglow.serve.served import ServedModel
 from afterglow.serve.server import Server
 
 IN_FLIGHT = (1, 2, 4, 8, 16, 32)
 """How many requests the client keeps in flight, one number a round, unless others are given."""
+
+TURNS = 3
+"""Rounds of each server with a number of requests in flight, unless another number is given."""
 
 
 class OrtHost:
@@ -49,9 +56,13 @@ class OrtHost:
         self._outputs = outputs
         self._pool = ThreadPoolExecutor(instances)
 
-    def submit(self, key: str, feed: dict[str, Any], priority: int) -> Future[Any]:
+    def submit(self, key: str, feed: dict[str, Any], priority: int = 0) -> Future[Any]:
         """Begin a run."""
         return self._pool.submit(self._session.run, self._outputs, feed)
+
+    def run(self, key: str, feed: dict[str, Any]) -> Any:
+        """Do a run."""
+        return self.submit(key, feed).result()
 
 
 def serve(folder: Path, engine: str, settings: dict[str, Any]) -> None:
@@ -60,24 +71,31 @@ def serve(folder: Path, engine: str, settings: dict[str, Any]) -> None:
     config = read_config(None, flags)
     with Server(config) as server:
         assert server.core is not None
+        rows = 0
         for served in server.core.repository.all_served():
             if engine == "onnxruntime":
-                host: Any = OrtHost(
-                    served.found.path,
-                    list(served.outputs),
-                    config.most_instances,
-                    config.threads_each,
-                )
-                served._host = host
-        print(server.http_port, flush=True)
+                replace_engine(served, config)
+            rows = served.batcher.limits.max_batch
+        print(server.http_port, rows, flush=True)
         sys.stdin.read()
 
 
+def replace_engine(served: ServedModel, config: ServeConfig) -> None:
+    """Have ONNX Runtime run a model, with the number of rows that is best for it."""
+    outputs, instances = list(served.outputs), config.most_instances
+    host: Any = OrtHost(served.found.path, outputs, instances, config.threads_each)
+    served._host = host
+    served.batcher.limits = replace(served.batcher.limits, max_batch=served.max_batch)
+    served.warm_up(process_time if config.joins_what_pays(served.name) else None)
+    served.is_inline = False  # which would be a run of our own
+
+
 class Started(NamedTuple):
-    """A server that runs: its port, and its process."""
+    """A server that runs: its port, its process, and how many rows it joins."""
 
     port: int
     process: int
+    rows: int
 
     def processor_seconds(self) -> float:
         """The processor time that it has used."""
@@ -99,7 +117,8 @@ def started(folder: Path, engine: str, settings: dict[str, Any]) -> Iterator[Sta
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        yield Started(int(process.stdout.readline()), process.pid)
+        port, rows = process.stdout.readline().split()
+        yield Started(int(port), process.pid, int(rows))
     finally:
         process.stdin.close()
         process.wait(30)
@@ -113,6 +132,15 @@ class Round:
     p50: float
     p99: float
     failed: int
+    requests: int
+
+
+@dataclass
+class Used:
+    """Processor time of the server and the client, and the requests that it went to."""
+
+    requests: int = 0
+    seconds: float = 0.0
 
 
 class Connection(asyncio.Protocol):
@@ -173,7 +201,26 @@ async def load(port: int, request: bytes, in_flight: int, seconds: float) -> Rou
     elapsed = perf_counter() - began
     ordered = sorted(times)
     p50, p99 = (ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in (0.5, 0.99))
-    return Round(len(times) / elapsed, p50, p99, sum(c.failed for _, c in made))
+    failed = sum(c.failed for _, c in made)
+    return Round(len(times) / elapsed, p50, p99, failed, len(times))
+
+
+def measured(server: Started, request: bytes, in_flight: int, seconds: float, used: Used) -> Round:
+    """Keep requests in flight for some seconds, and count the processor time that they take."""
+    before = server.processor_seconds() + process_time()
+    found: Round = run(load(server.port, request, in_flight, seconds))
+    used.requests += found.requests
+    used.seconds += server.processor_seconds() + process_time() - before
+    return found
+
+
+def processor_times(first: Used, second: Used) -> str:
+    """What a request takes of the processor, on average, in two ways."""
+    here, there = (1e3 * each.seconds / each.requests for each in (first, second))
+    return (
+        f"processor time of a request {here:.3g} ms against {there:.3g} ms: "
+        f"{there / here:.2f} times"
+    )
 
 
 def infer_request(model: str, feed: dict[str, Any]) -> bytes:
@@ -219,8 +266,9 @@ def compare(
     seconds: float,
     settings: dict[str, Any],
     numbers: Sequence[int] = IN_FLIGHT,
+    turns: int = TURNS,
 ) -> None:
-    """Both engines at each number of requests in flight, by turns; the best of three rounds."""
+    """Both engines at each number of requests in flight, by turns; the best of some rounds."""
     request = infer_request(path.stem, example(path))
     with tempfile.TemporaryDirectory() as name:
         shutil.copy(path, name)
@@ -230,12 +278,16 @@ def compare(
             started(folder, "onnxruntime", settings) as peer,
         ):
             best = {own: 0.0, peer: 0.0}
-            print(f"{path.stem}: p99 within {limit * 1e3:g} ms, {settings or 'as it is'}")
+            used = {own: Used(), peer: Used()}
+            print(
+                f"{path.stem}: p99 within {limit * 1e3:g} ms, {settings or 'as it is'}, "
+                f"up to {own.rows} and {peer.rows} rows joined"
+            )
             for in_flight in numbers:
                 rounds: dict[Started, list[Round]] = {own: [], peer: []}
-                for _ in range(3):
+                for _ in range(turns):
                     for server in (own, peer):
-                        found = run(load(server.port, request, in_flight, seconds))
+                        found = measured(server, request, in_flight, seconds, used[server])
                         rounds[server].append(found)
                 fastest = {s: max(each, key=lambda r: r.rate) for s, each in rounds.items()}
                 for server, each in rounds.items():
@@ -248,9 +300,12 @@ def compare(
                 print(f"  {in_flight:3} in flight  afterglow {'   onnxruntime '.join(texts)}")
             ratio = best[own] / best[peer] if best[peer] else float("nan")
             print(f"  best  {best[own]:,.0f}/s against {best[peer]:,.0f}/s: {ratio:.2f} times")
+            print(f"  {processor_times(used[own], used[peer])}")
 
 
-def batches(path: Path, seconds: float, in_flight: int, settings: dict[str, Any]) -> None:
+def batches(
+    path: Path, seconds: float, in_flight: int, settings: dict[str, Any], turns: int
+) -> None:
     """What joining requests gains."""
     request = infer_request(path.stem, example(path))
     with tempfile.TemporaryDirectory() as name:
@@ -261,13 +316,16 @@ def batches(path: Path, seconds: float, in_flight: int, settings: dict[str, Any]
             started(Path(name), "afterglow", alone) as single,
         ):
             best = {joined: 0.0, single: 0.0}
-            for _ in range(3):
+            used = {joined: Used(), single: Used()}
+            for _ in range(turns):
                 for server in best:
-                    found = run(load(server.port, request, in_flight, seconds))
+                    found = measured(server, request, in_flight, seconds, used[server])
                     best[server] = max(best[server], found.rate)
+            ratio = best[joined] / best[single]
             print(
-                f"{path.stem}, {in_flight} in flight: joined {best[joined]:,.0f}/s, "
-                f"alone {best[single]:,.0f}/s: {best[joined] / best[single]:.2f} times"
+                f"{path.stem}, {in_flight} in flight: up to {joined.rows} joined "
+                f"{best[joined]:,.0f}/s, alone {best[single]:,.0f}/s: {ratio:.2f} times\n"
+                f"  {processor_times(used[joined], used[single])}"
             )
 
 
@@ -312,6 +370,7 @@ def main() -> None:
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--limit", type=float, default=0.1, help="seconds of the 99th percentile")
     parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--turns", type=int, default=TURNS, help="rounds of each server")
     parser.add_argument("--in-flight", type=int, nargs="+", default=IN_FLIGHT, metavar="NUMBER")
     parser.add_argument("--settings", type=json.loads, default={})
     parser.add_argument("--serve", metavar="ENGINE", help="used by the script itself")
@@ -325,9 +384,10 @@ def main() -> None:
         if given.alone:
             own_cost(path, given.seconds)
         elif given.batches:
-            batches(path, given.seconds, given.batches, given.settings)
+            batches(path, given.seconds, given.batches, given.settings, given.turns)
         else:
-            compare(path, given.limit, given.seconds, given.settings, given.in_flight)
+            numbers = given.in_flight
+            compare(path, given.limit, given.seconds, given.settings, numbers, given.turns)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import numpy as np
 from afterglow.types import Array
 from benchmarks.serve_soak.models import DATATYPES, Question
 
-LONGEST = 60.0
+LONGEST = 120.0
 """Seconds after which an answer counts as missing."""
 _TYPES = {name: np.dtype(kind) for kind, name in DATATYPES.items()}
 
@@ -48,12 +48,16 @@ class Connection:
         return await self.send(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
 
     async def send(self, data: bytes) -> HttpAnswer:
-        """The answer to bytes."""
+        """The answer to bytes; one that comes too late is not taken for that of the next."""
         if self._writer is None or self._reader is None or self._reader.at_eof():
             self.close()
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
         self._writer.write(data)
-        return await asyncio.wait_for(self._answer(self._reader), LONGEST)
+        try:
+            return await asyncio.wait_for(self._answer(self._reader), LONGEST)
+        except TimeoutError:
+            self.close()
+            raise
 
     async def _answer(self, reader: asyncio.StreamReader) -> HttpAnswer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()

@@ -28,12 +28,14 @@ def reference(outcome: Outcome) -> Any:
 
 
 def run(*attempts: Sequence[Outcome], seconds: float = 5.0, slow_after: float | None = None) -> Any:
-    """Attempts whose outputs are given in order; each has one or several."""
+    """The outputs of attempts, each of which has one or several, and how many were begun."""
+    begun: list[int] = []
 
     def start(number: int) -> list[Any]:
+        begun.append(number)
         return [reference(outcome) for outcome in attempts[number]]
 
-    return first_result(start, Patience(seconds, slow_after))
+    return first_result(start, Patience(seconds, slow_after)), len(begun)
 
 
 def of_task(cause: Exception) -> RayTaskError:

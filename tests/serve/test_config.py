@@ -57,7 +57,7 @@ def test_every_problem_is_told(tmp_path):
         error: the configuration has 10 problems
           in {file}
             models: /there/is/none is not a folder
-            max_batch: must be a whole number from 1 to 2,147,483,648, got 'many'
+            max_batch: must be a whole number from 0 to 2,147,483,648, got 'many'
             http_port: must be a whole number from -1 to 65,535, got 70000
             colour: there is no such setting
             versions: must be latest or all, got 'some'

@@ -120,6 +120,25 @@ def test_clients_load_and_unload(tmp_path, serving):
         client.load_model("net", config='{"backend": "other"}')
 
 
+def test_what_is_exported_for_one_row_is_compiled_for_one_row_and_for_more(tmp_path, serving):
+    save(tmp_path, "fixed.onnx", FIXED)
+    server = serving(max_batch=4)
+    model = server.core.repository.find("fixed")
+    assert {*server.core.repository.host.models} == {model.key, f"{model.key} of one row"}
+    for rows in (1, 2):
+        x = np.arange(6.0 * rows, dtype=np.float32)
+        status, found = infer(server, "fixed", {"inputs": [tensor(x.tolist(), [rows, 2, 3])]})
+        assert (status, found["outputs"][0]["data"]) == (200, x.tolist())
+
+
+def test_rows_are_joined_as_far_as_a_trial_says_unless_a_number_is_set(tmp_path, serving):
+    save(tmp_path, "net.onnx", DOUBLE)
+    tried, given = serving(), serving(max_batch=3)
+    assert tried.core.repository.find("net").batcher.limits.max_batch in (1, 2, 4, 8)
+    assert client_of(tried).get_model_config("net")["max_batch_size"] == 8
+    assert given.core.repository.find("net").batcher.limits.max_batch == 3
+
+
 def test_control_can_be_off(tmp_path, serving):
     save(tmp_path, "net.onnx", DOUBLE)
     server = serving(control=False)
@@ -149,7 +168,8 @@ def test_a_changed_file_replaces_the_model_and_no_request_is_dropped(tmp_path, s
     for thread in threads:
         thread.join()
     assert {*found} == {(2, 4, 6, 8), (3, 6, 9, 12)}
-    assert len(server.core.repository.host.models) == 1  # the old one is gone
+    newest = server.core.repository.find("net")
+    assert all(name.startswith(newest.key) for name in server.core.repository.host.models)
     assert server.core.repository.find("net").statistics.fail.count == 0
 
 

@@ -186,13 +186,19 @@ def test_tls_of_both_protocols(tmp_path, serving, certificate):
     client.close()
 
 
-def test_a_port_that_is_taken(tmp_path):
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_port_that_is_taken(tmp_path, protocol, capfd):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        flags = {"models": tmp_path, "http_port": port, "grpc_port": -1}
+        flags = {"models": tmp_path, "http_port": 0, "grpc_port": -1, f"{protocol}_port": port}
         server = Server(read_config(None, flags), Log(io.StringIO()))
-        with pytest.raises(UsageError, match=f"cannot listen at 127.0.0.1:{port}"):
+        with pytest.raises(UsageError) as caught:
             server.start()
+    assert str(caught.value) == (
+        f"error: cannot listen at 127.0.0.1:{port}: address already in use\n"
+        f"  help: choose another --{protocol}-port"
+    )
+    assert capfd.readouterr().err == ""
 
 
 def test_a_folder_without_models_is_told(tmp_path):

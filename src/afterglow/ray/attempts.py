@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic, sleep
 from typing import Any
 
 from ray import exceptions
+
+from afterglow.support.lazy_dataclass import dataclass
 
 LOST = (
     exceptions.RayActorError,
@@ -62,8 +64,8 @@ class Patience:
             pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def first_result(start: Start, patience: Patience) -> tuple[list[Any], int]:
-    """The results of the first attempt that succeeds, and how many attempts there were.
+def first_result(start: Start, patience: Patience) -> list[Any]:
+    """The results of the first attempt that succeeds.
 
     An attempt that takes too long gets company on other replicas. An error of the model itself is
     raised at once; one of a process or node is raised when the time is over.
@@ -74,7 +76,7 @@ def first_result(start: Start, patience: Patience) -> tuple[list[Any], int]:
         running = [attempt for attempt in attempts if attempt.error is None]
         complete = next((attempt for attempt in running if not attempt.left), None)
         if complete is not None:
-            return [future.result() for future in complete.futures], begun
+            return [future.result() for future in complete.futures]
         if not running:
             error = attempts[-1].error
             assert error is not None

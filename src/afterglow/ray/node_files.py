@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from afterglow.driver.load import load
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.load import is_saved_model
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,9 +18,11 @@ from afterglow.ray.attempts import Patience, first_result
 from afterglow.ray.node_files import opened, store
 from afterglow.ray.stage_actor import start_actor
 from afterglow.runtime import CompiledModel
+from afterglow.runtime.model import one_or_all
 from afterglow.runtime.partitioned.stages import stages_of
 from afterglow.runtime.streams import QUEUE_LIMIT, Streams, checked_count
 from afterglow.support.errors import UsageError
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,7 @@ class Pipeline:
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
         """Run a request and wait for it; one output, or a tuple of several."""
-        outputs = self.submit(*arrays, **named).result()
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return one_or_all(self.submit(*arrays, **named).result())
 
     def _request(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs of one request; this is called on a thread of the pipeline."""
@@ -131,7 +132,7 @@ class Pipeline:
             return self._send(given, number + attempt)
 
         try:
-            outputs, _ = first_result(start, Patience(self._retry_for, self._slow_after))
+            outputs = first_result(start, Patience(self._retry_for, self._slow_after))
         except BaseException:
             self._count(failed=1)
             raise

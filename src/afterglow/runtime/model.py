@@ -252,7 +252,7 @@ class CompiledModel:
         where they lie; outputs are arrays of that library, then. A model for CUDA that is given
         arrays on its GPU runs on their stream, and its outputs stay there.
         """
-        return _alone(self._run_all(self._feed(arrays, named)))
+        return one_or_all(self._run_all(self._feed(arrays, named)))
 
     def run_into(self, outputs: Any, *arrays: Any, **named: Any) -> Any:
         """Run as a call does, with outputs written into given arrays; returns what a call does.
@@ -273,7 +273,7 @@ class CompiledModel:
             version = self._version_for(checked)
             results = self._run_into(version, checked, targets)
             self._remember(version, checked)
-        return _alone(_as_given(feed, results))
+        return one_or_all(_as_given(feed, results))
 
     def _run_into(
         self,
@@ -517,7 +517,7 @@ def _as_given(feed: Mapping[str, Any], outputs: list[Any]) -> list[Any]:
     return [convert(each) if type(each) is np.ndarray else each for each in outputs]
 
 
-def _alone(outputs: Sequence[Any]) -> Any:
+def one_or_all(outputs: Sequence[Any]) -> Any:
     """The only output, or all as a tuple."""
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from time import perf_counter
@@ -19,6 +18,7 @@ from afterglow.serve.errors import ErrorKind, RequestError
 from afterglow.serve.job import Feed, Job, joined, trace_of
 from afterglow.serve.statistics import ServedStatistics
 from afterglow.support.errors import AfterglowError, DeadlineError, DeviceError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 Submit: TypeAlias = Callable[[Feed, int, Trace | None], "Future[Any]"]

@@ -13,6 +13,9 @@ from afterglow.support.errors import AfterglowError, UsageError
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.sizes import as_size
 
+TRIED_ROWS = 8
+"""Most rows that requests are joined to if nothing is set."""
+
 
 def _about(help: str, kind: str) -> dict[str, str]:
     """What a setting means, and how it is checked."""
@@ -24,7 +27,8 @@ class ModelConfig:
     """How one model is served; what is None is as the server has it."""
 
     max_batch: int | None = field(
-        default=None, metadata=_about("Most rows that one run has.", "count")
+        default=None,
+        metadata=_about("Most rows that requests are joined to; 0 for what pays.", "count0"),
     )
     max_delay: float | None = field(
         default=None, metadata=_about("Longest wait for a fuller batch, in s.", "seconds")
@@ -60,8 +64,12 @@ class ServeConfig:
         metadata=_about("Threads of each run; 0 for the cores that instances leave.", "count0"),
     )
     max_batch: int = field(
-        default=8,
-        metadata=_about("Most rows that requests are joined to; 1 for no joining.", "count"),
+        default=0,
+        metadata=_about(
+            "Most rows that requests are joined to; 1 for no joining, 0 for as many as pay in a "
+            f"trial, up to {TRIED_ROWS}.",
+            "count0",
+        ),
     )
     max_delay: float = field(
         default=0.0,
@@ -119,11 +127,16 @@ class ServeConfig:
         metadata=_about("Settings of single models, by name; in the file only.", "model"),
     )
 
+    def joins_what_pays(self, name: str) -> bool:
+        """Whether the rows that requests of a model are joined to are found by a trial."""
+        own = self.model.get(name, ModelConfig()).max_batch
+        return not (self.max_batch if own is None else own)
+
     def of_model(self, name: str) -> ModelConfig:
         """The settings of a model, with those of the server where it has none."""
         own = self.model.get(name, ModelConfig())
         return ModelConfig(
-            self.max_batch if own.max_batch is None else own.max_batch,
+            (self.max_batch if own.max_batch is None else own.max_batch) or TRIED_ROWS,
             self.max_delay if own.max_delay is None else own.max_delay,
             self.most_instances if own.instances is None else own.instances,
             own.dims,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 from itertools import count
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from afterglow.host.host import Host
@@ -17,9 +17,9 @@ from afterglow.serve.completions import Completions
 from afterglow.serve.config import ModelConfig, ServeConfig
 from afterglow.serve.errors import ErrorKind, RequestError, invalid, not_found
 from afterglow.serve.folder import SUFFIXES, FoundModel, ModelKind, scan
-from afterglow.serve.loading import load_found
+from afterglow.serve.loading import LoadedModel, load_found
 from afterglow.serve.logs import Log
-from afterglow.serve.served import ServedModel
+from afterglow.serve.served import Clock, ServedModel
 from afterglow.serve.statistics import ServedStatistics
 from afterglow.support.errors import AfterglowError, ModelError
 from afterglow.support.lazy_dataclass import dataclass
@@ -207,7 +207,7 @@ class Repository:
             model=found.name,
             version=found.version,
             seconds=round(perf_counter() - began, 3),
-            max_batch=served.max_batch,
+            max_batch=served.batcher.limits.max_batch,
             not_joined=served.reason,
         )
         return served
@@ -216,17 +216,21 @@ class Repository:
         """Load a version on the host; this runs on a thread of its own."""
         config = self.config.of_model(found.name)
         file = self.config.signing_key
-        key = None if file is None else file.read_bytes().strip()
-        loaded = load_found(found, config, self.config.threads_each, key)
-        entry = f"{found.name}:{found.version}#{next(self._numbers)}"
-        devices = [device.name for device in self.host.devices][: config.instances]
-        is_divided = _is_partitioned(loaded.model)
-        self.host.add(entry, loaded.model, devices=None if is_divided else devices)
+        signing = None if file is None else file.read_bytes().strip()
+        loaded = load_found(found, config, self.config.threads_each, signing)
+        key = f"{found.name}:{found.version}#{next(self._numbers)}"
         limits = _limits(config, loaded.max_batch, self.config.max_queue)
-        served = ServedModel(found, loaded, self.host, entry, limits, statistics)
+        served = ServedModel(found, loaded, self.host, key, limits, statistics)
+        devices = [device.name for device in self.host.devices][: config.instances]
+        served.add_to_host(None if _is_partitioned(loaded.model) else devices)
         if self.config.warm_up and loaded.model.versions():
-            served.warm_up()
+            served.warm_up(self._clock(loaded) if self.config.joins_what_pays(found.name) else None)
         return served
+
+    def _clock(self, loaded: LoadedModel) -> Clock:
+        """What tells how long a run takes: for a run of one thread, not how long others take."""
+        is_alone = self.config.threads_each == 1 and not _is_partitioned(loaded.model)
+        return process_time if is_alone else perf_counter
 
     def _retire(self, served: ServedModel) -> None:
         """Take a version from the host once its requests are done."""
@@ -234,7 +238,7 @@ class Repository:
         async def retire() -> None:
             await served.batcher.drained()
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(None, self.host.remove, served.key)
+            await loop.run_in_executor(None, served.remove_from_host)
 
         task = asyncio.get_running_loop().create_task(retire())
         self._retiring.add(task)

@@ -91,7 +91,7 @@ class Server:
         if handle_signals:
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._loop.add_signal_handler(number, self._end.set)
-        listening = _listening(self.config.host, self.config.http_port)
+        listening = _listening(self.config.host, self.config.http_port, "--http-port")
         core = self.core = ServerCore(self.config, version("afterglow"), self.log)
         http = _HttpServer(_http_config(self.config, HttpApp(core)))
         tasks = [asyncio.create_task(http.serve(sockets=[listening]))]
@@ -119,6 +119,8 @@ class Server:
     async def _start_grpc(self, core: ServerCore) -> Any:
         if self.config.grpc_port == _NONE:
             return None
+        # gRPC writes an error of its own to standard error if the port is taken
+        _listening(self.config.host, self.config.grpc_port, "--grpc-port").close()
         # by name, because a server without gRPC need not have the package
         module = import_module("afterglow.serve.grpc_server")
         server = module.grpc_server(core)
@@ -173,8 +175,8 @@ def _http_config(config: ServeConfig, app: HttpApp) -> uvicorn.Config:
     )
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens; an error says which address is taken."""
+def _listening(host: str, port: int, flag: str) -> socket.socket:
+    """A socket that listens; an error says which address is taken, and which flag it is from."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -185,7 +187,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.close()
         why = (error.strerror or str(error)).lower()
         raise UsageError(
-            f"cannot listen at {host}:{port}: {why}", help="choose another --http-port"
+            f"cannot listen at {host}:{port}: {why}", help=f"choose another {flag}"
         ) from None
     listening.setblocking(False)
     return listening

@@ -26,7 +26,7 @@ def status_data(core: ServerCore) -> dict[str, Any]:
                 "failed": served.statistics.fail.count,
                 "waiting": served.batcher.waiting,
                 "rows_per_run": served.statistics.rows / runs if runs else None,
-                "max_batch": served.max_batch,
+                "max_batch": served.batcher.limits.max_batch,
                 "p50_ms": p50,
                 "p90_ms": p90,
                 "p99_ms": p99,
@@ -51,6 +51,7 @@ PAGE = """<!doctype html>
  th, td { padding: .4rem .7rem; text-align: right; border-bottom: 1px solid #ddd;
           font-variant-numeric: tabular-nums }
  th:first-child, td:first-child, td:nth-child(2), th:nth-child(2) { text-align: left }
+ td:not(:nth-child(2)) { white-space: nowrap }
  .READY { color: #17722b } .UNAVAILABLE { color: #a11 } .LOADING { color: #955a00 }
  @media (prefers-color-scheme: dark) {
    body { color: #ddd; background: #181818 } table { background: #202020 }
