@@ -28,6 +28,7 @@ from afterglow.driver.placed import placed_on
 from afterglow.driver.rounding import rounding_by
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.logical_device import Devices
+from afterglow.support.collection import without_collecting
 from afterglow.support.packages import needed_for
 from afterglow.support.sizes import as_size
 from afterglow.types import Array
@@ -177,7 +178,7 @@ def compile(
     cached = None if dim_options.ahead else find_cached(source, options)
     if cached is not None:
         return cached
-    with needed_for("compiling a model"):
+    with needed_for("compiling a model"), without_collecting():
         # here, because importing the compiler takes longer than loading a cached model
         from afterglow.driver.compile import compile_with  # noqa: PLC0415
 

@@ -32,6 +32,7 @@ from afterglow.runtime import CompiledModel, Signature
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
+from afterglow.support.collection import without_collecting
 from afterglow.support.errors import (
     FAULTS,
     AfterglowError,
@@ -200,6 +201,10 @@ class Recipe(Specialiser):
 
     def compile_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
         """Bind the shapes of the inputs or ranges around them, and values that decide more."""
+        with without_collecting():
+            return self._compile_for(feed)
+
+    def _compile_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
         ranges, specialiser = deepcopy(self.ranges), self.specialiser(self.options)
         declared = {info.name: info.shape for info in self.signature.inputs}
         version = ranges.find(declared, feed, lambda ranged: specialiser.compile_for(feed, ranged))
