@@ -178,9 +178,10 @@ def compile(
     cached = None if dim_options.ahead else find_cached(source, options)
     if cached is not None:
         return cached
-    with needed_for("compiling a model"), without_collecting():
-        # here, because importing the compiler takes longer than loading a cached model
-        from afterglow.driver.compile import compile_with  # noqa: PLC0415
+    with needed_for("compiling a model"):
+        with without_collecting(stays=True):
+            # here, because importing the compiler takes longer than loading a cached model
+            from afterglow.driver.compile import compile_with  # noqa: PLC0415
 
         return compile_with(source, options, dim_options)
 

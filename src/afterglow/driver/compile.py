@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
@@ -131,12 +132,12 @@ class Recipe(Specialiser):
         if options.progress is not None:
             options.progress("import")
         try:
-            module, forms = import_with_state(self.source, options)
+            # what tuning leaves may be large
+            with without_collecting() if options.tune is None else nullcontext():
+                module, forms = import_with_state(self.source, options)
+                compiled = compile_module(module, options)
             version = Version(
-                compile_module(module, options),
-                forms,
-                frozenset(value_inputs),
-                attachments=self.source.attachments,
+                compiled, forms, frozenset(value_inputs), attachments=self.source.attachments
             )
         except (MemoryError, ValueError) as error:
             if not lacks_memory(error):
@@ -201,10 +202,6 @@ class Recipe(Specialiser):
 
     def compile_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
         """Bind the shapes of the inputs or ranges around them, and values that decide more."""
-        with without_collecting():
-            return self._compile_for(feed)
-
-    def _compile_for(self, feed: Mapping[str, Any]) -> Version | SegmentedVersion:
         ranges, specialiser = deepcopy(self.ranges), self.specialiser(self.options)
         declared = {info.name: info.shape for info in self.signature.inputs}
         version = ranges.find(declared, feed, lambda ranged: specialiser.compile_for(feed, ranged))

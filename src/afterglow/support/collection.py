@@ -23,11 +23,12 @@ class _Pauses:
                 gc.disable()
             self.count += 1
 
-    def end(self) -> None:
+    def end(self, *, stays: bool) -> None:
         with self.lock:
             self.count -= 1
             if not self.count and self.was_on:
-                _grow_old()
+                if stays:
+                    _grow_old()
                 gc.enable()
 
 
@@ -45,13 +46,14 @@ _PAUSES = _Pauses()
 
 
 @contextmanager
-def without_collecting() -> Iterator[None]:
-    """Let no garbage be searched for, in any thread: importing and compiling leave hardly any.
+def without_collecting(*, stays: bool = False) -> Iterator[None]:
+    """Let no garbage be searched for meanwhile, in any thread; pauses may overlap.
 
-    What is no longer referred to is freed as ever. Pauses may overlap.
+    What is no longer referred to is freed as ever. The search that follows goes through all that
+    was made, which is young, unless it `stays` anyway, as modules do.
     """
     _PAUSES.begin()
     try:
         yield
     finally:
-        _PAUSES.end()
+        _PAUSES.end(stays=stays)
