@@ -204,8 +204,10 @@ def __getattr__(name: str) -> _typing.Any:
 
 def _imported(name: str, module: str) -> _typing.Any:
     """A module; what it lacks is an error that says what to install."""
+    collection = _importlib.import_module("afterglow.support.collection")
     try:
-        return _importlib.import_module(module)
+        with collection.without_collecting(stays=True):
+            return _importlib.import_module(module)
     except ModuleNotFoundError as error:
         packages = _importlib.import_module("afterglow.support.packages")
         raise (packages.missing_package(f"afterglow.{name}", error) or error) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -118,3 +119,20 @@ def test_a_model_is_in_memory_about_once_when_it_is_compiled(tmp_path: Path) -> 
     large = _layers(tmp_path / "large.onnx", 8, 1536)
     (growth,) = _printed(PEAK, str(small), str(large))
     assert growth < 1.5 * large.stat().st_size
+
+
+def test_garbage_is_searched_for_once_after_a_model_is_compiled(tmp_path: Path) -> None:
+    path = _layers(tmp_path / "layers.onnx", 12, 8)
+    ag.compile(path, cache=False)
+    searches = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop":
+            searches.append(info["generation"])
+
+    gc.callbacks.append(note)
+    try:
+        ag.compile(path, cache=False)
+    finally:
+        gc.callbacks.remove(note)
+    assert len(searches) < 10

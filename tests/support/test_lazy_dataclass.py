@@ -154,3 +154,42 @@ def test_fields_that_only_a_constructor_takes_are_refused() -> None:
 
     with pytest.raises(TypeError, match="Odd has an InitVar: declare it with dataclasses"):
         Odd(1)
+
+
+def test_frozen_classes_refuse_to_change_with_the_words_of_standard_ones() -> None:
+    @dataclass(frozen=True)
+    class Point:
+        x: int = 1
+
+    @dataclass(frozen=True)
+    class Named(Point):
+        name: str = "a"
+
+    @dataclasses.dataclass(frozen=True)
+    class Standard:
+        x: int = 1
+
+    def refusals(each: object, field: str) -> list[str]:
+        found = []
+        for change in (lambda: setattr(each, field, 2), lambda: delattr(each, field)):
+            with pytest.raises(dataclasses.FrozenInstanceError) as caught:
+                change()
+            found.append(str(caught.value))
+        return found
+
+    assert refusals(Point(), "x") == refusals(Named(), "x") == refusals(Standard(), "x")
+    assert refusals(Point(), "y") == refusals(Standard(), "y")
+    with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
+        dataclass(type("Open", (Point,), {"__annotations__": {"y": int}}))()  # type: ignore[call-overload]
+
+
+def test_freezing_a_class_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class Point:
+        x: int = 1
+
+    def compiled(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(dataclasses, "exec", compiled, raising=False)
+    assert dataclasses.fields(Point)[0].name == "x"

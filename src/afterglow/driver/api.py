@@ -28,6 +28,7 @@ from afterglow.driver.placed import placed_on
 from afterglow.driver.rounding import rounding_by
 from afterglow.runtime import CompiledModel
 from afterglow.runtime.logical_device import Devices
+from afterglow.support.collection import without_collecting
 from afterglow.support.packages import needed_for
 from afterglow.support.sizes import as_size
 from afterglow.types import Array
@@ -178,8 +179,9 @@ def compile(
     if cached is not None:
         return cached
     with needed_for("compiling a model"):
-        # here, because importing the compiler takes longer than loading a cached model
-        from afterglow.driver.compile import compile_with  # noqa: PLC0415
+        with without_collecting(stays=True):
+            # here, because importing the compiler takes longer than loading a cached model
+            from afterglow.driver.compile import compile_with  # noqa: PLC0415
 
         return compile_with(source, options, dim_options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
@@ -32,6 +33,7 @@ from afterglow.runtime import CompiledModel, Signature
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
+from afterglow.support.collection import without_collecting
 from afterglow.support.errors import (
     FAULTS,
     AfterglowError,
@@ -130,12 +132,12 @@ class Recipe(Specialiser):
         if options.progress is not None:
             options.progress("import")
         try:
-            module, forms = import_with_state(self.source, options)
+            # what tuning leaves may be large
+            with without_collecting() if options.tune is None else nullcontext():
+                module, forms = import_with_state(self.source, options)
+                compiled = compile_module(module, options)
             version = Version(
-                compile_module(module, options),
-                forms,
-                frozenset(value_inputs),
-                attachments=self.source.attachments,
+                compiled, forms, frozenset(value_inputs), attachments=self.source.attachments
             )
         except (MemoryError, ValueError) as error:
             if not lacks_memory(error):

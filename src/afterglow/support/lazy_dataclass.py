@@ -75,11 +75,46 @@ class _Pending:
 
 
 def _read_fields(cls: type, frozen: bool) -> None:
-    """Let the standard decorator read the fields, check them, and freeze what is frozen."""
-    dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False, frozen=frozen)(cls)
+    """Let the standard decorator read the fields and check them, and freeze what is frozen.
+
+    The decorator compiles two methods to freeze a class: it does so only where a base is frozen.
+    """
+    own = frozen and not any(_is_frozen(base) for base in cls.__mro__[1:])
+    by_decorator = frozen and not own
+    dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False, frozen=by_decorator)(
+        cls
+    )
+    if own:
+        _freeze(cls)
     declared = vars(cls)["__dataclass_fields__"].values()
     if any("InitVar" in str(field.type) for field in declared):
         raise TypeError(f"{cls.__name__} has an InitVar: declare it with dataclasses.dataclass")
+
+
+def _is_frozen(cls: type) -> bool:
+    """Whether a class is a frozen data class; one whose fields are still to be read is asked."""
+    return dataclasses.is_dataclass(cls) and bool(cls.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+
+
+def _freeze(cls: type[Any]) -> None:
+    """Have instances refuse to set or delete fields, as the standard decorator does."""
+    fields = frozenset(vars(cls)["__dataclass_fields__"])
+
+    def refuse_to_set(self: object, name: str, value: object) -> None:
+        if type(self) is cls or name in fields:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        super(cls, self).__setattr__(name, value)
+
+    def refuse_to_delete(self: object, name: str) -> None:
+        if type(self) is cls or name in fields:
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        super(cls, self).__delattr__(name)
+
+    for name, made in (("__setattr__", refuse_to_set), ("__delattr__", refuse_to_delete)):
+        if name in vars(cls):
+            raise TypeError(f"Cannot overwrite attribute {name} in class {cls.__name__}")
+        setattr(cls, name, _named(cls, name, made))
+    vars(cls)["__dataclass_params__"].frozen = True
 
 
 def _maker(make: Callable[[type, bool], Any]) -> Callable[[type, bool], Any]:

@@ -44,32 +44,32 @@ class DType:
         except TypeError:
             return _extended(self.numpy_name)
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         """Whether it holds real numbers with an exponent."""
         return self.kind is Kind.FLOAT
 
-    @property
+    @cached_property
     def is_integer(self) -> bool:
         """Whether it holds integers, signed or unsigned; booleans do not count."""
         return self.kind in (Kind.INT, Kind.UINT)
 
-    @property
+    @cached_property
     def is_signed(self) -> bool:
         """Whether it holds negative numbers."""
         return self.kind not in (Kind.UINT, Kind.BOOL, Kind.STRING)
 
-    @property
+    @cached_property
     def is_number(self) -> bool:
         """Whether arithmetic is defined on it."""
         return self.kind not in (Kind.BOOL, Kind.STRING)
 
-    @property
+    @cached_property
     def is_narrow_float(self) -> bool:
         """Whether arithmetic on it is done in float32 and rounded once at the end."""
         return self.is_float and self.bits < 32
 
-    @property
+    @cached_property
     def itemsize(self) -> int:
         """Bytes that one element takes in memory (a string's characters live on the host)."""
         return self.numpy.itemsize

@@ -84,6 +84,14 @@ def test_every_type_is_filled_and_gathered(dtype: DType) -> None:
         moved(bench, pieces=2)
 
 
+def test_a_fill_loads_its_number_once_and_shuffles_nothing_else() -> None:
+    bench = Bench(Target.of("x86-64-v4"))
+    bench.step(Fill((3, 93), 1.5, f32), stored=True, gaps=True)
+    text = best_kernel(bench.job(), bench.target).module.text
+    assert text.count(" = load ") == 1
+    assert text.count(" = shufflevector ") == 1
+
+
 @each_target
 @pytest.mark.parametrize("name", ["i8", "u8", "i32", "u64"])
 def test_embeddings(target: Target, name: str) -> None:

@@ -18,6 +18,7 @@ from afterglow.backends.cpu.threads import write_run_alone
 from afterglow.backends.interpreter.hosted import HostedProgram
 from afterglow.instr import Program, interface_of
 from afterglow.runtime.native.program import Host, Native, NativeProgram
+from afterglow.support.hand_over import quick_hand_over
 
 
 def build(
@@ -33,7 +34,7 @@ def build(
 
     `apart`, each instruction has a main function of its own; `by_instruction`, steps of its own.
     """
-    with _Compiling(target, compiled) as compiling:
+    with quick_hand_over(), _Compiling(target, compiled) as compiling:
         pool = compiling.executor.submit(pool_image, target, compiled)
         generated = generate(
             program,

@@ -24,9 +24,6 @@ PLAIN = 0
 Compile: TypeAlias = Callable[[Module, Target], bytes]
 """From a module to its object code: `compile_module`, or something that remembers."""
 
-llvm.initialize_all_targets()
-llvm.initialize_all_asmprinters()
-
 
 def compile_module(module: Module | str, target: Target) -> bytes:
     """An object file of the module, independent of its position.

@@ -9,9 +9,11 @@ has; the short ones keep it, so that they also have LLVM to themselves as far as
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Any
 
 import llvmlite
+import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from afterglow.backends.cpu.target import Target
@@ -63,17 +65,48 @@ def _functions() -> dict[str, Any]:
 
 
 _CALL = _functions()
+llvm.initialize_native_target()
+llvm.initialize_native_asmprinter()
 
 
 def object_code(text: str, target: Target, level: int) -> bytes:
     """An object file of a module in LLVM's language, at a level of code generation."""
-    machine = create_machine(target, level)
+    machine = _MACHINES.machine(target, level)
     context = _CALL["LLVMPY_ContextCreate"]()
     try:
         return emit(machine, parse(context, text), as_object=True)
     finally:
         _CALL["LLVMPY_ContextDispose"](context)  # and its modules
-        _CALL["LLVMPY_DisposeTargetMachine"](machine)
+
+
+class _Machine:
+    """What generates code, disposed of when nothing refers to it."""
+
+    _dispose = _CALL["LLVMPY_DisposeTargetMachine"]
+
+    def __init__(self, target: Target, level: int) -> None:
+        self.made_for = target, level
+        self.handle = create_machine(target, level)
+
+    def __del__(self, dispose: Any = _dispose) -> None:
+        if handle := vars(self).get("handle"):
+            dispose(handle)
+
+
+class _Machines(threading.local):
+    """What generated code last in each thread: a new one takes longer than a small module."""
+
+    def __init__(self) -> None:
+        self.last: _Machine | None = None
+
+    def machine(self, target: Target, level: int) -> Any:
+        """What generates code for a target at a level."""
+        if self.last is None or self.last.made_for != (target, level):
+            self.last = _Machine(target, level)
+        return self.last.handle
+
+
+_MACHINES = _Machines()
 
 
 def parse(context: Any, text: str) -> Any:
@@ -100,10 +133,8 @@ def emit(machine: Any, module: Any, *, as_object: bool) -> bytes:
 
 def create_machine(target: Target, level: int) -> Any:
     """What generates code for a target: independent of its position, with near addresses."""
-    problem = ctypes.c_char_p(None)
     triple = target.triple.encode()
-    family = _CALL["LLVMPY_GetTargetFromTriple"](triple, ctypes.byref(problem))
-    _check(family, problem, "LLVM has no such target")
+    family = _family(triple)
     features = ",".join(f"+{name}" for name in target.features)
     return _CALL["LLVMPY_CreateTargetMachine"](
         family,
@@ -117,6 +148,20 @@ def create_machine(target: Target, level: int) -> Any:
         0,
         target.abi.encode(),
     )
+
+
+def _family(triple: bytes) -> Any:
+    """LLVM's processors of a kind; those of other kinds than this machine's when asked for."""
+    problem = ctypes.c_char_p(None)
+    found = _CALL["LLVMPY_GetTargetFromTriple"](triple, ctypes.byref(problem))
+    if not found:
+        _CALL["LLVMPY_DisposeString"](problem)
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        problem = ctypes.c_char_p(None)
+        found = _CALL["LLVMPY_GetTargetFromTriple"](triple, ctypes.byref(problem))
+    _check(found, problem, "LLVM has no such target")
+    return found
 
 
 def _check(found: Any, problem: ctypes.c_char_p, what: str) -> None:

@@ -69,6 +69,8 @@ def literal(dtype: DType, number: float, lanes: int = 1) -> str:
 
 def scalar_literal(dtype: DType, number: float) -> str:
     """A constant of one lane; floats are rounded to their type first."""
+    if type(number) is int and dtype.is_integer and is_arithmetic(dtype):
+        return str(number)
     if dtype is boolean:
         return "true" if number else "false"
     if not is_arithmetic(dtype):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from afterglow.backends.cpu.llvm.emitter.value import Operand, Value, differ
+from afterglow.backends.cpu.llvm.emitter.value import Operand, Value, differ, unify
 from afterglow.backends.cpu.llvm.types import is_arithmetic, mangle, spell
-from afterglow.backends.pointwise.value import unify
 from afterglow.types.dtype import DType, boolean, f64, i32, i64
 
 

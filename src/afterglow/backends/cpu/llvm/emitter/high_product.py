@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from afterglow.backends.cpu.llvm.emitter.arithmetic import reinterpret
 from afterglow.backends.cpu.llvm.emitter.shuffle import concat, part, shuffle
-from afterglow.backends.cpu.llvm.emitter.value import Value
-from afterglow.backends.pointwise.value import unify
+from afterglow.backends.cpu.llvm.emitter.value import Value, unify
 from afterglow.types.dtype import i32, i64
 
 _NEON_LANES = 4

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from afterglow.backends.cpu.llvm.emitter.code import Code
-from afterglow.backends.cpu.llvm.emitter.value import Value
+from afterglow.backends.cpu.llvm.emitter.value import Value, unify
 from afterglow.backends.cpu.llvm.types import scalar_literal, spell
-from afterglow.backends.pointwise.value import unify
 from afterglow.types.dtype import DType
 
 

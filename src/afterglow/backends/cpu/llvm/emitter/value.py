@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from afterglow.backends.cpu.llvm.emitter.code import Code
 from afterglow.backends.cpu.llvm.types import is_arithmetic, literal, spell
 from afterglow.backends.pointwise import value as pointwise
@@ -113,6 +115,19 @@ Operand = Value | int | float
 """What may stand beside a value."""
 
 
+def unify(*operands: Operand) -> Sequence[Value]:
+    """As of all values: nearly always they are of one type already, or one is a number."""
+    first, *others = operands
+    if type(first) is Value:
+        dtype, lanes = first.dtype, first.lanes
+        for other in others:
+            if type(other) is not Value or other.dtype is not dtype or other.lanes != lanes:
+                break
+        else:
+            return operands  # type: ignore[return-value]  # as was checked
+    return pointwise.unify(*operands)
+
+
 def equal(lhs: Value, rhs: Operand) -> Value:
     """Where two values are equal; NaN equals nothing."""
     return combine("==", lhs, rhs)
@@ -125,7 +140,7 @@ def differ(lhs: Value, rhs: Operand) -> Value:
 
 def combine(symbol: str, lhs: Operand, rhs: Operand) -> Value:
     """Apply an operator to two operands, one of which is a value."""
-    lhs, rhs = pointwise.unify(lhs, rhs)
+    lhs, rhs = unify(lhs, rhs)
     _checked(symbol, lhs)
     known = pointwise.folded(symbol, lhs, rhs)
     if known is not None:

@@ -37,9 +37,13 @@ class RowMove:
     def write(self, e: Emitter, out: ResultPlace, piece: Index, to: Index, source: Pointer) -> None:
         """Move a block of one row: whole turns, then vectors, then what is left."""
         line, row, lanes = out.at(to), Row(source, self.stride), self.lanes
+        repeated = row.load(0, lanes).splat(lanes) if self.stride == 0 else None
+
+        def load(column: Index, count: int) -> Value:
+            return _load(row, column, count, lanes) if repeated is None else repeated
 
         def turn(column: Value) -> None:
-            vectors = [_load(row, column + at * lanes, lanes, lanes) for at in range(UNROLLED)]
+            vectors = [load(column + at * lanes, lanes) for at in range(UNROLLED)]
             for at, vector in enumerate(vectors):
                 line.put(column + at * lanes, vector, lanes)
 
@@ -49,7 +53,7 @@ class RowMove:
                 return
             for skipped in range(0, left, lanes):
                 count = min(lanes, left - skipped)
-                line.put(start + skipped, _load(row, start + skipped, count, lanes), count)
+                line.put(start + skipped, load(start + skipped, count), count)
 
         self.blocks.write(e, piece, turn, rest)
 
