@@ -50,6 +50,8 @@ class KernelSource:
     stages: int = 2
     fuses: bool = False
     """Whether products may be added without being rounded first."""
+    registers: int = 0
+    """Of a thread at most, if that is not left to the compiler."""
 
 
 class Kernel(KernelMemory[Value, Pointer]):
@@ -63,6 +65,7 @@ class Kernel(KernelMemory[Value, Pointer]):
         self.warps = 4
         self.stages = 2
         self.fuses = False
+        self.registers = 0
         self.begin_dependent()
 
     @property
@@ -147,7 +150,7 @@ class Kernel(KernelMemory[Value, Pointer]):
         aligned = tuple(_is_aligned(parameter) for parameter, _ in parameters)
         body = "\n".join(self.code.lines)
         mnemonics = "_".join(step.op.mnemonic for step in self.job.steps[:3])
-        options = f"{types} {aligned} {self.warps} {self.stages} {self.fuses}"
+        options = f"{types} {aligned} {self.warps} {self.stages} {self.fuses} {self.registers}"
         digest = hashlib.blake2b(f"{options}\n{arguments}\n{body}".encode(), digest_size=6)
         name = f"{mnemonics}_{digest.hexdigest()}"
         text = f"{HEAD}def {name}({arguments}):\n{body}\n"
@@ -161,6 +164,7 @@ class Kernel(KernelMemory[Value, Pointer]):
             self.warps,
             self.stages,
             self.fuses,
+            self.registers,
         )
 
 

@@ -10,7 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from afterglow.backends.cuda.kernels.tile import IEEE, PARTIALS, SUM_BYTES, Extents, Tile
+from afterglow.backends.cuda.kernels.tile import (
+    IEEE,
+    MOST_REGISTERS,
+    PARTIALS,
+    REGISTERS,
+    SUM_BYTES,
+    Extents,
+    Tile,
+)
 from afterglow.backends.cuda.target import CudaTarget
 from afterglow.support.lazy_dataclass import dataclass
 
@@ -44,12 +52,11 @@ SLOWEST = 6.0
 """How many times longer reading takes an element at a time, than by whole vectors."""
 VECTOR = 16
 """Bytes that a thread reads at once at best."""
-WARP, WARPS, REGISTERS = 32, 64, 65536
-"""Threads of a warp; warps and registers of a multiprocessor."""
+WARP, WARPS = 32, 64
+"""Threads of a warp; warps of a multiprocessor."""
 REGISTER_BYTES = 4
 OTHER_REGISTERS = 64
 """Registers of a thread besides sums."""
-MOST_REGISTERS = 255
 
 
 @dataclass(frozen=True)
