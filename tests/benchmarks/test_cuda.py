@@ -12,6 +12,7 @@ import benchmarks.cuda.gpu as cuda_gpu
 import benchmarks.cuda.page as cuda_page
 import benchmarks.cuda.suite as cuda_suite
 from afterglow.support.errors import UsageError
+from afterglow.testing.onnx_suite import SuiteCase
 from benchmarks.cuda.__main__ import table
 from benchmarks.cuda.suite import LATE, RIGHT
 from tests.frontends.models import info, model, node
@@ -74,10 +75,10 @@ def test_a_case_of_the_suite_is_right_wrong_or_late(monkeypatch: pytest.MonkeyPa
         [node("Add", ["x", "x"], ["y"])], inputs=[info("x", [3])], outputs=[info("y", [3])]
     )
     cases = {
-        name: SimpleNamespace(model=sums, data_sets=[([x], [y])], rtol=1e-3, atol=1e-7)
+        name: SuiteCase(name, sums, [([x], [y])], 1e-3, 1e-7)
         for name, y in {"good": 2 * x, "bad": 3 * x}.items()
     }
-    monkeypatch.setattr(cuda_suite, "cases", lambda: cases)
+    monkeypatch.setattr(cuda_suite.onnx_suite, "load", cases.__getitem__)
     until = time.time() + 600
     assert cuda_suite.outcome("good", target="emulated", until=until) == ("good", RIGHT)
     assert cuda_suite.outcome("bad", target="emulated", until=until)[1].startswith("AssertionError")
