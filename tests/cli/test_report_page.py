@@ -16,8 +16,12 @@ STAGES = ["model", "import", "graph", "lowered", "instructions"]
 def usual_rates(monkeypatch):
     """Rates as they might be: to measure them takes seconds."""
     rates = Rates(flops=1e11, levels=(MemoryLevel(1 << 30, 1e10),), run_seconds=1e-5)
-    monkeypatch.setattr(collect, "rates_of", lambda device, cache: rates)
-    monkeypatch.setattr("afterglow.driver.partitioning.rates_of", lambda device, cache: rates)
+
+    def known(device, cache, measure=None):
+        return rates
+
+    monkeypatch.setattr(collect, "rates_of", known)
+    monkeypatch.setattr("afterglow.driver.partitioning.rates_of", known)
     monkeypatch.setattr(collect, "RUN_SECONDS", 0.01)
 
 

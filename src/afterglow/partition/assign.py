@@ -129,5 +129,5 @@ class _Redistribution:
 
 
 def _ticks(seconds: float | None) -> int:
-    """A capacity; what cannot be is dearer than anything that can."""
+    """A capacity; what cannot be costs more than anything that can."""
     return UNBOUNDED if seconds is None else round(seconds / TICK)

@@ -1,4 +1,4 @@
-"""Things are made when needed, a few at most, and lent to one user at a time."""
+"""Things are made when needed, a few at most, and handed to one user at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from afterglow.support.errors import DeviceError
 def test_one_user_after_another_gets_the_same_thing():
     pool = Pool(count().__next__, 3)
     for _ in range(3):
-        with pool.lent() as thing:
+        with pool.acquired() as thing:
             assert thing == 0
 
 
@@ -23,7 +23,7 @@ def test_users_at_once_get_different_things_and_others_wait():
     pool, together = Pool(count().__next__, 2), Barrier(2, timeout=10)
 
     def use(_):
-        with pool.lent() as thing:
+        with pool.acquired() as thing:
             together.wait()  # would hang if one were alone
             return thing
 
@@ -50,7 +50,7 @@ def test_where_no_other_can_be_made_those_that_are_there_must_do():
     pool = Pool(make, 2)
 
     def hold():
-        with pool.lent() as thing:
+        with pool.acquired() as thing:
             has_first.set()
             assert asked.wait(10)
             return thing
@@ -58,7 +58,7 @@ def test_where_no_other_can_be_made_those_that_are_there_must_do():
     with ThreadPoolExecutor(1) as threads:
         held = threads.submit(hold)
         assert has_first.wait(10)
-        with pool.lent() as thing:
+        with pool.acquired() as thing:
             assert thing == held.result(10) == "first"
 
 
@@ -72,7 +72,7 @@ def test_an_error_while_the_first_is_made_is_the_users_and_others_can_try():
         return thing
 
     pool = Pool(make, 1)
-    with pytest.raises(DeviceError), pool.lent():
+    with pytest.raises(DeviceError), pool.acquired():
         pass
-    with pool.lent() as thing:
+    with pool.acquired() as thing:
         assert thing == "first"

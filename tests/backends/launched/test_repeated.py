@@ -8,8 +8,6 @@ import pytest
 import afterglow as ag
 import afterglow.driver.compile
 
-pytest.importorskip("pyopencl", reason="pyopencl is not installed: pip install afterglow[opencl]")
-
 MODEL = """
     const @weight : f32[2, 2] = [1, 0.5, -1, 2]
     func @step(%sum: f32[1, 2], %part: f32[1, 2], %weight: f32[2, 2]) {
@@ -29,7 +27,7 @@ X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 1, 2)
 
 
 @pytest.fixture(scope="module")
-def model():
+def model(opencl_device):
     return ag.compile(ag.parse_module(MODEL), backend="opencl", cache=False)
 
 

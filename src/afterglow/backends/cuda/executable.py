@@ -162,7 +162,7 @@ class CudaExecutable:
             if self._failed is not None:
                 raise self._lost(program.session, self._failed)
             on = program.session
-            with workspaces.lent() as workspace:
+            with workspaces.acquired() as workspace:
                 if on.is_lost:  # while this run waited
                     continue
                 try:

@@ -1,4 +1,4 @@
-"""A few things that are lent to one user at a time."""
+"""A few things that are handed to one user at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Pool(Generic[Thing]):
         self._changed = Condition()
 
     @contextmanager
-    def lent(self) -> Iterator[Thing]:
+    def acquired(self) -> Iterator[Thing]:
         """One of them, for as long as it is used."""
         thing = self._take()
         try:

@@ -38,7 +38,7 @@ class StepwiseWorkspace(Protocol):
 
 
 class StepwiseExecutable(Protocol):
-    """An executable that lends what a run is made with."""
+    """An executable that hands out what a run is made with."""
 
     @property
     def footprint(self) -> Footprint:

@@ -42,10 +42,9 @@ def devices() -> tuple[tuple[Any, Limits], ...]:
         raise UsageError("OpenCL finds no device", help=INSTALL)
     found = [device for device in present if _compiles(device)]
     if not found:
+        version = " ".join(present[0].platform.version.partition(",")[0].split())
         raise UsageError(
-            f"{present[0].platform.version.partition(',')[0]} does not know this processor, "
-            "so it compiles nothing",
-            help=NEWER,
+            f"{version} does not know this processor, so it compiles nothing", help=NEWER
         )
     return tuple(zip(found, numbered([_limits(cl, device) for device in found]), strict=True))
 

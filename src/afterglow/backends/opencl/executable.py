@@ -95,7 +95,7 @@ class OpenClExecutable:
         """A workspace for a run, on a device that has not failed yet."""
         while True:
             program, workspaces = self._alive()
-            with program.session.guarded("run the model"), workspaces.lent() as workspace:
+            with program.session.guarded("run the model"), workspaces.acquired() as workspace:
                 if program.session.is_lost:  # it failed while this run waited
                     continue
                 yield workspace

@@ -214,13 +214,13 @@ class _Subgraph:
         self.once = once
         self.record = owner.file.subgraphs[number]
         self.names: dict[int, str] = {}
-        self.wishes: dict[int, str] = {}
+        self.output_names: dict[int, str] = {}
 
     def translate(self, inputs: Mapping[int, str], outputs: Mapping[int, str]) -> None:
         """Add its nodes and constants; `outputs` are names for those that something computes."""
         self.owner.count_nodes(1 + len(self.record.operators))
         self.names.update(inputs)
-        self.wishes = {i: name for i, name in outputs.items() if i not in self.names}
+        self.output_names = {i: name for i, name in outputs.items() if i not in self.names}
         self._add_constants({i for op in self.record.operators for i in op.outputs})
         for index, op in enumerate(self.record.operators):
             self._operator(index, op)
@@ -253,8 +253,8 @@ class _Subgraph:
             return ""
         if index not in self.names:
             tensor = self.record.tensors[index]
-            wished = self.wishes.get(index)
-            self.names[index] = wished or self.owner.claim(tensor.name, f"tensor_{index}")
+            requested = self.output_names.get(index)
+            self.names[index] = requested or self.owner.claim(tensor.name, f"tensor_{index}")
         return self.names[index]
 
     def _operator(self, index: int, op: OperatorRecord) -> None:
@@ -326,10 +326,10 @@ class _Subgraph:
         if op.op_type == "READ_VARIABLE" and op.outputs:
             tensor = self.record.tensors[op.outputs[0]]
             value = self.owner.read_variable(self.graph, key, tensor)
-            wished = self.wishes.get(op.outputs[0])
-            if wished:
-                self.graph.nodes.append(_identity(value, wished))
-            self.names[op.outputs[0]] = wished or value
+            requested = self.output_names.get(op.outputs[0])
+            if requested:
+                self.graph.nodes.append(_identity(value, requested))
+            self.names[op.outputs[0]] = requested or value
         elif len(op.inputs) > 1:
             self._assign(key, self.name(op.inputs[1]))
 
@@ -352,10 +352,10 @@ class _Subgraph:
         if len(results) < len(op.outputs):
             raise ModelError(f"it has {len(op.outputs)} outputs, its subgraph {len(results)}")
         for index, value in zip(op.outputs, results, strict=False):
-            wished = self.wishes.get(index)
-            if wished:
-                self.graph.nodes.append(_identity(value, wished))
-            self.names[index] = wished or value
+            requested = self.output_names.get(index)
+            if requested:
+                self.graph.nodes.append(_identity(value, requested))
+            self.names[index] = requested or value
 
     def _branches(self, op: OperatorRecord, name: str) -> None:
         """Both branches as graphs that take what they need from around them."""

@@ -20,7 +20,7 @@ from afterglow.testing.cases.case import bf16, boolean, case, f16, f32, i8, i32,
 from afterglow.types import dtype as dtypes
 from tests.backends.opencl.programs import check_cases
 
-pytest.importorskip("pyopencl", reason="pyopencl is not installed: pip install afterglow[opencl]")
+pytestmark = pytest.mark.usefixtures("opencl_device")
 
 CASES = [
     case(

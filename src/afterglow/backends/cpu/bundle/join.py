@@ -46,8 +46,8 @@ def join(parts: Sequence[BundlePart], public: Collection[str], target: Target) -
 
 def asking(text: str, *, small: bool) -> str:
     """A module that LLVM reports the sizes of frames for; optimised for size if `small`."""
-    wish = f"nounwind {ASK} minsize optsize" if small else f"nounwind {ASK}"
-    return text.replace("attributes #0 = { nounwind", f"attributes #0 = {{ {wish}", 1)
+    attributes = f"nounwind {ASK} minsize optsize" if small else f"nounwind {ASK}"
+    return text.replace("attributes #0 = { nounwind", f"attributes #0 = {{ {attributes}", 1)
 
 
 def _link(compilation: Compilation, module: Any, part: BundlePart) -> None:

@@ -1,4 +1,4 @@
-"""Tests of this folder that need a device are skipped, with the reason, where there is none."""
+"""Tests that need an OpenCL device are skipped, with the reason, where there is none."""
 
 from __future__ import annotations
 
