@@ -40,6 +40,7 @@ test-all: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=fresh
 
 test-cuda: $(TESTABLE)
+	@$(BIN)/python -m benchmarks.cuda.gpu
 	mkdir -p build
 	-$(BIN)/python -m pytest -n auto tests/backends/cuda/test_gpu.py --junitxml=build/cuda.xml
 	$(BIN)/python -m benchmarks.cuda.page build/cuda.xml build/cuda.jsonl > docs/cuda-results.md

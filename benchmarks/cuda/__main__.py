@@ -45,13 +45,18 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cuda")
     parser.add_argument("--names", default=NAMES, help="networks, with commas")
     parser.add_argument("--batches", default="1,32")
-    parser.add_argument("--engines", default=f"{OURS},inductor", help="also max-autotune, eager")
+    parser.add_argument(
+        "--engines",
+        default=f"{OURS},inductor",
+        help="also max-autotune, onnxruntime, tensorrt, eager; what is not installed is left out",
+    )
     parser.add_argument("--precision", help="of models given in f32; else they are in f16")
     parser.add_argument("--tune", type=float, default=0, help="seconds to measure plans, a network")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--replays", type=int, default=30, help="of each engine in a round")
     parser.add_argument("--workers", type=int, default=12, help="networks made ready at a time")
     parser.add_argument("--deadline", type=float, default=420, help="seconds to make ready")
+    parser.add_argument("--save", default=None, help="a folder for the compiled models")
     parser.add_argument("--cache", default=None, help="a folder for compiled kernels")
     return parser.parse_args()
 
@@ -67,6 +72,7 @@ def _jobs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     "precision": options.precision,
                     "tune": options.tune,
                     "cache": options.cache or False,
+                    "save": options.save and f"{options.save}/{name}_{batch}.agc",
                 }
 
 
@@ -119,6 +125,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         if OURS not in times or not others:
             lines.append(f"| {row['name']} | {row['batch']} | {said} | - | {row['failed']} | |")
             continue
+        said += "".join(f"; no {name}: {why}" for name, why in row.get("failed", {}).items())
         best = min(others, key=others.__getitem__)
         rounds = [a / b for a, b in zip(row["times"][OURS], row["times"][best], strict=True)]
         ratio = times[OURS] / others[best]

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
-from afterglow.backends.cuda.session import devices
 from benchmarks.cuda.__main__ import table
+from benchmarks.cuda.gpu import gpu
 
 
 def main() -> None:
@@ -25,9 +25,14 @@ def main() -> None:
 
 def page(report: Path, rows: list[Path]) -> list[str]:
     """The lines of the page."""
-    gpu = devices()[0]
+    facts = gpu()
     today = datetime.now(UTC).date()
-    lines = ["# Results on a GPU", "", f"{gpu.name}, driver for CUDA {gpu.driver}, {today}.", ""]
+    lines = [
+        "# Results on a GPU",
+        "",
+        f"{facts.name}, driver for CUDA {facts.driver}, {today}.",
+        "",
+    ]
     lines += [f"Conformance kit: {_counted(report)}.", ""]
     for path in rows:
         lines += table([json.loads(line) for line in path.read_text().splitlines()])

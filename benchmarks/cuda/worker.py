@@ -24,6 +24,8 @@ from benchmarks.cuda.networks import Network, network
 
 Replay = Callable[[], None]
 WARM = 3
+IN_FLOAT = ("bert_base_128",)
+"""Networks whose exporter mixes element types in f16: given in f32, computed in f16."""
 TOGETHER = 10
 """Replays between two events: the host is ahead of the GPU then."""
 
@@ -184,33 +186,99 @@ def _afterglow(made: Network, job: dict[str, Any]) -> Any:
     """A program compiled ahead of time, of the model in f16 unless a precision is given."""
     import afterglow as ag  # noqa: PLC0415  only where it is asked for
 
-    narrow = torch.float16 if job["precision"] is None else torch.float32
-    inputs = [x.to(narrow) if x.is_floating_point() else x for x in made.inputs]
+    data, inputs, precision = _onnx_and_inputs(made, job)
     given = [x.numpy() for x in inputs]
     model = ag.compile(
-        _onnx_of(made, half=job["precision"] is None),
+        data,
         backend="cuda",
-        precision=job["precision"] or "float32",
+        precision=precision or "float32",
         shapes={f"x{number}": array.shape for number, array in enumerate(given)},
         unchecked=True,  # as the others are: a run does not wait to see whether indices were good
         tune=job["tune"] or None,
         cache=job["cache"],
     )
+    if job.get("save"):
+        model.save(job["save"], force=True)
     results = model.run(None, {p.name: x for p, x in zip(model.inputs, given, strict=True)})
-    (version,) = model.versions()
-    executable = version.compiled.executable
-    held = [x.cuda() for x in inputs]
-
-    def replay() -> None:
-        executable.run_on_device(held, stream=torch.cuda.current_stream().cuda_stream)
-
+    replay = model.bind(*[x.cuda() for x in inputs])
     return replay, lambda: [np.asarray(x, np.float32) for x in results]
+
+
+def _onnx_and_inputs(
+    made: Network, job: dict[str, Any]
+) -> tuple[bytes, list[torch.Tensor], str | None]:
+    """The network as ONNX in f16, or in f32 with the precision in which it is to be computed."""
+    precision = job["precision"] or ("float16" if job["name"] in IN_FLOAT else None)
+    narrow = torch.float16 if precision is None else torch.float32
+    inputs = [x.to(narrow) if x.is_floating_point() else x for x in made.inputs]
+    return _onnx_of(made, half=precision is None), inputs, precision
+
+
+def _onnxruntime(made: Network, job: dict[str, Any]) -> Any:
+    """ONNX Runtime's CUDA provider with a CUDA graph of its own; runs wait for their end."""
+    import onnxruntime  # noqa: PLC0415  only where it is asked for
+
+    provider = "CUDAExecutionProvider"
+    if provider not in onnxruntime.get_available_providers():
+        raise RuntimeError(f"onnxruntime {onnxruntime.__version__} has no {provider}")
+    data, inputs, _ = _onnx_and_inputs(made, job)
+    session = onnxruntime.InferenceSession(data, providers=[(provider, {"enable_cuda_graph": "1"})])
+    held = [x.cuda() for x in inputs]
+    binding = session.io_binding()
+    for number, x in enumerate(held):
+        kind = np.dtype(str(x.dtype).removeprefix("torch."))
+        binding.bind_input(f"x{number}", "cuda", 0, kind, tuple(x.shape), x.data_ptr())
+    for output in session.get_outputs():
+        binding.bind_output(output.name, "cuda")
+
+    def replay(kept: Any = held) -> None:
+        session.run_with_iobinding(binding)
+
+    return replay, lambda: [np.asarray(x, np.float32) for x in _after(replay, binding)]
+
+
+def _after(replay: Replay, binding: Any) -> list[np.ndarray]:
+    replay()
+    found: list[np.ndarray] = binding.copy_outputs_to_cpu()
+    return found
+
+
+def _tensorrt(made: Network, job: dict[str, Any]) -> Any:
+    """An engine of TensorRT, types as the model has them, in a graph of our own."""
+    import tensorrt as trt  # noqa: PLC0415  only where it is asked for
+
+    data, inputs, _ = _onnx_and_inputs(made, job)
+    logger = trt.Logger(trt.Logger.ERROR)
+    builder = trt.Builder(logger)
+    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    parser = trt.OnnxParser(network, logger)
+    if not parser.parse(data):
+        raise RuntimeError(str(parser.get_error(0)))
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    engine = trt.Runtime(logger).deserialize_cuda_engine(plan)
+    context = engine.create_execution_context()
+    memory = {f"x{number}": x.cuda() for number, x in enumerate(inputs)}
+    names = [engine.get_tensor_name(number) for number in range(engine.num_io_tensors)]
+    outputs = [name for name in names if name not in memory]
+    for name in outputs:
+        dtype = getattr(torch, np.dtype(trt.nptype(engine.get_tensor_dtype(name))).name)
+        memory[name] = torch.empty(tuple(engine.get_tensor_shape(name)), dtype=dtype, device="cuda")
+    for name in names:
+        context.set_tensor_address(name, memory[name].data_ptr())
+
+    def run() -> list[torch.Tensor]:
+        context.execute_async_v3(torch.cuda.current_stream().cuda_stream)
+        return [memory[name] for name in outputs]
+
+    return _graph_of(run)
 
 
 _ENGINES: dict[str, Callable[[Network, dict[str, Any]], Any]] = {
     "afterglow": _afterglow,
     "inductor": _inductor,
     "max-autotune": _autotuned,
+    "onnxruntime": _onnxruntime,
+    "tensorrt": _tensorrt,
     "eager": _eager,
 }
 

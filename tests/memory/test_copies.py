@@ -120,6 +120,20 @@ def test_copies_take_any_order() -> None:
     assert mnemonics(program) == []
 
 
+def test_a_transpose_takes_any_order_of_rows_too() -> None:
+    program = without_copies("""
+        func @main(%x: f32[5, 2, 12]) {
+          %r = reshape(%x) {shape = (5, 2, 3, 4)} : f32[5, 2, 3, 4]
+          %t = transpose(%r) {perm = (2, 0, 1, 3)} : f32[3, 5, 2, 4]
+          %p = slice(%t) {starts = (1, 0, 0, 0), extents = (2, 5, 2, 4), steps = (1, 1, 1, 1)} : f32[2, 5, 2, 4]
+          %q = transpose(%p) {perm = (2, 0, 1, 3)} : f32[2, 2, 5, 4]
+          %a = attention(%q, %q, %q) {scale = 0.5, causal = false} : f32[2, 2, 5, 4]
+          return %a
+        }
+    """)  # noqa: E501
+    assert mnemonics(program) == ["attention"]
+
+
 def test_parts_of_a_ranged_result_are_written_where_they_lie() -> None:
     text = """
         dim b : 1..5

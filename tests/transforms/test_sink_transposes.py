@@ -377,3 +377,17 @@ def test_a_batch_norm_and_the_moments_that_it_takes_follow_the_channels() -> Non
         )
     )
     assert transposed_shapes(function) == []
+
+
+def test_a_transpose_of_rows_goes_through_a_product_with_a_matrix() -> None:
+    text = program(
+        "%x: f32[2, 5, 4], %w: f32[4, 6]",
+        "%t = transpose(%x) {perm = (1, 0, 2)} : f32[5, 2, 4]",
+        "%m = matmul(%t, %w) {transpose_lhs = false, transpose_rhs = false} : f32[5, 2, 6]",
+        "%r = reshape(%m) {shape = (5, 2, 3, 2)} : f32[5, 2, 3, 2]",
+        "%y = transpose(%r) {perm = (1, 2, 0, 3)} : f32[2, 3, 5, 2]",
+    )
+    before, after = parse_module(text).main, parse_module(text).main
+    assert SinkTransposes().run(after)
+    assert [node.op.mnemonic for node in after.nodes] == ["matmul", "reshape", "transpose"]
+    assert_same_meaning(before, after)

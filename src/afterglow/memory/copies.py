@@ -212,7 +212,9 @@ def _is_in_order(place: Buffer) -> bool:
 
 
 def _takes_any_order(step: Instr) -> bool:
-    return isinstance(step, Copy) or (isinstance(step, OpInstr) and step.op.takes_any_order)
+    if isinstance(step, Copy) or _keeps_rows(step):
+        return True
+    return isinstance(step, OpInstr) and step.op.takes_any_order
 
 
 def _view(buffer: Buffer, root: Buffer, start: int, strides: tuple[int, ...]) -> Buffer:

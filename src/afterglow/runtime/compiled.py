@@ -10,7 +10,13 @@ from typing import Any, TypeAlias
 
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
-from afterglow.runtime.device import DeviceBuffer, Executable, RunsOnDeviceArrays, WritesOutputs
+from afterglow.runtime.device import (
+    BoundDeviceRun,
+    DeviceBuffer,
+    Executable,
+    RunsOnDeviceArrays,
+    WritesOutputs,
+)
 from afterglow.runtime.extents import ExtentReader
 from afterglow.runtime.growth import Growth, fill
 from afterglow.runtime.micro_batches import MicroBatchedExecutable, MicroBatches
@@ -153,13 +159,22 @@ class CompiledFunction:
 
         They are written directly if the executable can, and if they share no memory with inputs.
         """
-        extents = {} if self._extents is None else self._extents.read(inputs, self.states)
+        types = self.output_types(inputs)
         for place, target in targets.items():
-            shape = self.interface.outputs[place].type.bind(extents).shape
-            check_shape(self.output_names[place], target, shape)
+            check_shape(self.output_names[place], target, types[place].shape)
         if self._run_into is None or overlap(targets.values(), inputs):
             return copied_into(targets, self.run(inputs), self.output_names)
         return self._run(inputs, partial(self._run_into, targets=targets))
+
+    def output_types(self, inputs: Sequence[Array]) -> list[TensorType]:
+        """The type of each output of a run on such inputs."""
+        extents = {} if self._extents is None else self._extents.read(inputs, self.states)
+        return [port.type.bind(extents) for port in self.interface.outputs]
+
+    @property
+    def grows(self) -> bool:
+        """Whether states grow from run to run, and with them what it gives."""
+        return self._growth is not None
 
     def run_on_device(self, inputs: Sequence[Any]) -> list[Any] | None:
         """Outputs in the memory of the device where inputs lie; None if it cannot run there."""
@@ -167,6 +182,13 @@ class CompiledFunction:
         if executable is None or not executable.takes(inputs):
             return None
         return self._run(inputs, executable.run_on_device)
+
+    def bind_on_device(self, inputs: Sequence[Any]) -> BoundDeviceRun | None:
+        """A run on arrays that stay where they are on the device; None if it cannot run there."""
+        executable = self.on_device
+        if executable is None or self._growth is not None or not executable.takes(inputs):
+            return None
+        return executable.bind_on_device(inputs, self.states)
 
     @cached_property
     def on_device(self) -> RunsOnDeviceArrays | None:

@@ -136,6 +136,25 @@ class RunsOnDeviceArrays(Protocol):
         begun on the stream later finds them complete.
         """
 
+    def bind_on_device(
+        self,
+        arrays: Sequence[Any],
+        states: Mapping[str, DeviceBuffer],
+        stream: int | None = None,
+    ) -> BoundDeviceRun:
+        """A run on arrays that stay where they are, which each call begins once more."""
+
+
+class BoundDeviceRun(Protocol):
+    """A run on the memory of given arrays; its outputs are the same after every run."""
+
+    @property
+    def outputs(self) -> Sequence[Any]:
+        """Arrays in the memory of the device, which the last run that was begun writes."""
+
+    def __call__(self) -> None:
+        """Begin to run on what the arrays hold by then."""
+
 
 @dataclass(frozen=True)
 class StepName:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import field
 from functools import cached_property
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from afterglow.runtime.background import in_background
+from afterglow.runtime.bound_run import BoundRun, bound_on_host
 from afterglow.runtime.bundle import (
     Bundle,
     BundleRequest,
@@ -275,6 +276,24 @@ class CompiledModel:
             self._remember(version, checked)
         return one_or_all(_as_given(feed, results))
 
+    def bind(self, *arrays: Any, **named: Any) -> BoundRun:
+        """Bind a run to arrays, given as in a call: `run = model.bind(x)`, then `run()`.
+
+        Each run reads what the arrays hold by then and writes into the same `run.outputs`; nothing
+        is checked again. Arrays on a GPU are read where they lie, on the stream that they come
+        with, which also writes them.
+        """
+        feed = self._feed(arrays, named)
+        if any(map(is_on_gpu, feed.values())) and self._runs_on_device:
+            version, given, convert = self._given_on_device(feed)
+            run = version.bind_on_device(given) if isinstance(version, Version) else None
+            if run is not None:
+                found = run.outputs if convert is None else [*map(convert, run.outputs)]
+                return BoundRun(run, _alone(found))
+        checked = self._checked(feed)
+        start, outputs = bound_on_host(self._version_for(checked), checked)
+        return BoundRun(start, _alone(_as_given(feed, [*outputs])))
+
     def _run_into(
         self,
         version: Version | SegmentedVersion,
@@ -322,12 +341,18 @@ class CompiledModel:
 
     def _run_on_device(self, feed: Mapping[str, Any]) -> list[Any] | None:
         """All outputs, on the GPU where inputs lie; None if the version does not run there."""
+        version, arrays, convert = self._given_on_device(feed)
+        outputs = version.run_on_device(arrays) if isinstance(version, Version) else None
+        return outputs if outputs is None or convert is None else [*map(convert, outputs)]
+
+    def _given_on_device(
+        self, feed: Mapping[str, Any]
+    ) -> tuple[Version | SegmentedVersion | None, dict[str, Any], Callable[[Any], Any] | None]:
+        """The version for arrays on a GPU, those as it takes them, and what its outputs become."""
         given = {n: device_tensor(a) if is_on_gpu(a) else a for n, a in feed.items()}
         arrays = self._checked(given)
         version = self._static or self._version_at_hand(arrays)
-        outputs = version.run_on_device(arrays) if isinstance(version, Version) else None
-        convert = None if outputs is None else device_library_of(feed.values())
-        return outputs if outputs is None or convert is None else [*map(convert, outputs)]
+        return version, arrays, device_library_of(feed.values())
 
     def _version_at_hand(self, arrays: Mapping[str, Any]) -> Version | SegmentedVersion | None:
         """The version for inputs of such shapes, if there is one that no values decide."""

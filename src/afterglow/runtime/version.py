@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from afterglow.runtime.bundle import Bundle, BundleRequest
 from afterglow.runtime.compiled import CompiledFunction
+from afterglow.runtime.device import BoundDeviceRun
 from afterglow.runtime.extents import Shapes
 from afterglow.runtime.output_targets import copied_into
 from afterglow.runtime.signature import Signature, TensorInfo
@@ -65,6 +66,11 @@ class Version:
     def run_on_device(self, arrays: Mapping[str, Any]) -> list[Any] | None:
         """The outputs in the memory of the device where arrays lie; None if it cannot run there."""
         return self.compiled.run_on_device(self.inputs_of(arrays)) if self._gives_tensors else None
+
+    def bind_on_device(self, arrays: Mapping[str, Any]) -> BoundDeviceRun | None:
+        """A run on arrays that stay where they are on the device; None if it cannot run there."""
+        inputs = self.inputs_of(arrays)
+        return self.compiled.bind_on_device(inputs) if self._gives_tensors else None
 
     def run_recorded(self, here: Recording, arrays: Mapping[str, Any]) -> list[Any]:
         """The same, with its steps in a trace if they are wanted and can be shown."""

@@ -20,6 +20,7 @@ from afterglow.transforms.loss_layouts import (
     difference_of_transpose,
 )
 from afterglow.transforms.matching.values import constant_like
+from afterglow.transforms.regroup_axes import REGROUP_AXES
 from afterglow.transforms.reorder_rows import reorder_rows
 from afterglow.transforms.reshapes import (
     compose_reshapes,
@@ -44,7 +45,7 @@ _RULES = (
     drop_idle_reshape,
     reshape_constant,
 )
-BEFORE = RewritePass("before-sinking", _RULES)
+BEFORE = RewritePass("before-sinking", (*_RULES, *REGROUP_AXES.rules))
 AFTER = RewritePass(
     "after-sinking",
     (

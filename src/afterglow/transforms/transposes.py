@@ -42,20 +42,26 @@ def compose_around_reshape(node: Node, b: Builder) -> Value | None:
     Whatever axes the reshape cuts and joins, the elements are put in order once.
     """
     match node:
-        case Node(
-            Transpose(q),
-            [
-                Value(
-                    Node(Reshape(shape), [Value(Node(Transpose(p), [Value() as x])) as inner])
-                ) as outer
-            ],
-        ) if node.result.type.nbytes and not keeps_order(q, outer.type.shape):
+        case Node(Transpose(q), [Value() as outer]) if not keeps_order(q, outer.type.shape):
+            return transposed_once(b, outer, q)
+    return None
+
+
+def transposed_once(b: Builder, value: Value, perm: Perm) -> Value | None:
+    """transpose(value, perm), of which the value is a reshape of a transpose: of what that takes.
+
+    None if it is not, or if its axes cannot be told apart there.
+    """
+    match value:
+        case Value(Node(Reshape(shape), [Value(Node(Transpose(p), [Value() as x])) as inner])) if (
+            value.type.nbytes
+        ):
             layout = Layout(inner.type.shape, inverse(p)).carried(shape)
             if layout is None:
                 return None
-            order = _flat(layout, q, shape)
+            order = _flat(layout, perm, shape)
             moved = b.emit(Transpose(order.perm), b.emit(Reshape(order.factors), x))
-            return b.emit(Reshape(node.result.type.shape), moved)
+            return b.emit(Reshape(tuple(shape[axis] for axis in perm)), moved)
     return None
 
 

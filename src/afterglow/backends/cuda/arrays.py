@@ -64,6 +64,10 @@ class CudaArray:
             self._is_shared = True
             self.session.context.wait(stream, self._turn.event)
 
+    def written_by(self, turn: Turn) -> None:
+        """Say that runs of another turn write it from now on."""
+        self._turn = turn
+
     def numpy(self) -> Array:
         """Its elements, copied to the host."""
         found = np.empty(self.shape, self.dtype)

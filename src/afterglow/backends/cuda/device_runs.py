@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from afterglow.backends.cuda.arrays import CudaArray
+from afterglow.backends.cuda.graphs import CapturedRun
 from afterglow.backends.cuda.memory import CudaBuffer, as_bytes
 from afterglow.backends.cuda.workspace import Workspace
 from afterglow.runtime.device import DeviceBuffer
@@ -32,12 +33,11 @@ def run_on_device(
     """
     program = workspace.program
     if stream is None:
-        arrays = [*map(_known, arrays)]
-        stream = _stream_of(arrays)
-    inputs = program.interface.inputs
-    addresses = _addresses(workspace, inputs, arrays, stream)
+        arrays = [*map(known_array, arrays)]
+        stream = stream_of(arrays)
+    addresses = _addresses(workspace, program.interface.inputs, arrays, stream)
     given = workspace.use_states(states) if states else {}
-    results = [_result(workspace, *each, stream) for each in program.outputs]
+    results = [new_result(workspace, *each, stream) for each in program.outputs]
     key = (*addresses, *[each.address for each in results], *given.values())
     run = workspace.runs.find(key)
     if run is None or program.host is not None:
@@ -45,13 +45,44 @@ def run_on_device(
         where |= {f"output {i}": each.address for i, each in enumerate(results)}
         workspace.addresses = {**workspace.fixed, **where, **given}
         run = workspace.captured(key)
+    begin_run(workspace, run, stream, results, states)
+    return results
+
+
+def begin_run(
+    workspace: Workspace,
+    run: CapturedRun,
+    stream: int,
+    results: Sequence[CudaArray],
+    states: Mapping[str, DeviceBuffer],
+) -> None:
+    """Replay a captured run; wait for its end if the host has something to do or to see."""
+    program = workspace.program
     if run.only is not None:
         workspace.context.replay(run.only, stream, workspace.turn.event)
     else:
+        inputs = program.interface.inputs
         workspace.replay(run, stream, workspace.host_steps(inputs, results, states))
     if not program.is_asynchronous:
         workspace.finish(stream)
-    return results
+
+
+def addresses_in_place(
+    workspace: Workspace, inputs: Sequence[Port], arrays: Sequence[Any], stream: int
+) -> list[int]:
+    """Where inputs lie that each of many runs reads there; an error for one that has to be copied.
+
+    The stream waits for those that another one writes, once.
+    """
+    for port, array in zip(inputs, arrays, strict=True):
+        address = None if isinstance(array, np.ndarray) else getattr(array, "address", 0)
+        if address is None or (isinstance(array, DeviceTensor) and address % MULTIPLE):
+            raise UsageError(
+                f"input {port.name!r} cannot be bound: "
+                + ("it is on the host" if address is None else "its memory begins at odd bytes"),
+                help="copy it to memory of its own on the GPU, and bind that",
+            )
+    return _addresses(workspace, inputs, arrays, stream)
 
 
 def _addresses(
@@ -71,7 +102,8 @@ def _addresses(
     return found
 
 
-def _result(workspace: Workspace, type: TensorType, nbytes: int, stream: int) -> CudaArray:
+def new_result(workspace: Workspace, type: TensorType, nbytes: int, stream: int) -> CudaArray:
+    """Memory for an output, used again if some of its kind is free."""
     session = workspace.session
     memory = session.outputs.take(nbytes, stream) or session.allocate(nbytes)
     return CudaArray(type, memory, stream, workspace.turn)
@@ -143,7 +175,7 @@ class _Placing:
             )
 
 
-def _known(array: Any) -> Any:
+def known_array(array: Any) -> Any:
     """An array as it is used; of other libraries what they say of it, asked once."""
     if type(array) is CudaArray:
         return array
@@ -151,7 +183,7 @@ def _known(array: Any) -> Any:
     return array if is_ours or not is_on_gpu(array) else device_tensor(array)
 
 
-def _stream_of(arrays: Sequence[Any]) -> int:
+def stream_of(arrays: Sequence[Any]) -> int:
     """The stream of the first array that says one."""
     if arrays and type(arrays[0]) is CudaArray:
         return arrays[0].stream

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from afterglow.backends.cuda.arrays import CudaArray
+from afterglow.backends.cuda.bound import BoundCudaRun
 from afterglow.backends.cuda.device_runs import run_on_device
 from afterglow.backends.cuda.driver.names import EMULATED
 from afterglow.backends.cuda.driver.protocol import CudaError, DeviceFacts, Driver
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from afterglow.backends.interpreter.hosted import HostedProgram
+
+Found = TypeVar("Found")
 
 
 class CudaExecutable:
@@ -98,15 +101,34 @@ class CudaExecutable:
         An array is one of PyTorch, CuPy or another library, a result of such a run, or an array of
         the host, which is copied. Without a stream it is that of the first array that has one.
         """
+        return self._on_workspace(
+            lambda workspace: run_on_device(workspace, arrays, states or {}, stream)
+        )
+
+    def bind_on_device(
+        self,
+        arrays: Sequence[Any],
+        states: Mapping[str, DeviceBuffer] | None = None,
+        stream: int | None = None,
+    ) -> BoundCudaRun:
+        """A run on arrays that stay where they are, all in the memory of the GPU.
+
+        Each call begins it once more, on what the arrays hold by then; its outputs are the same.
+        """
+        with self.workspace() as workspace:
+            return BoundCudaRun(self._on_workspace, workspace, arrays, states or {}, stream)
+
+    def _on_workspace(self, work: Callable[[Workspace], Found]) -> Found:
+        """What comes of some work on a workspace: a free one is taken without further ado."""
         pool = self._workspaces
         workspace = pool.take_free()  # what `workspace` does takes as long as all else here
         if workspace is None:
             with self.workspace() as taken:
-                return run_on_device(taken, arrays, states or {}, stream)
+                return work(taken)
         on = workspace.session
         try:
             if not on.is_lost:
-                return run_on_device(workspace, arrays, states or {}, stream)
+                return work(workspace)
         except CudaError as error:
             raise self._met(on, on.failure("run the model", error)) from error
         except DeviceError as error:
@@ -114,7 +136,7 @@ class CudaExecutable:
         finally:
             pool.give_back(workspace)
         with self.workspace() as taken:  # on a new context, as the other one is lost
-            return run_on_device(taken, arrays, states or {}, stream)
+            return work(taken)
 
     def steps(self) -> list[StepName]:
         """Its kernels and the steps of the host, in order."""

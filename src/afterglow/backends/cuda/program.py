@@ -44,6 +44,7 @@ class LoadedProgram:
         kernels = LoadedKernels(session, manifest["kernels"], artifact.sections)
         constants = session.allocate(data.nbytes)
         session.upload(constants.address, data)
+        session.outputs.expect(port.type.nbytes for port in artifact.interface.outputs)
         checks = [] if manifest["unchecked"] else manifest["checks"]
         return LoadedProgram(
             session,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterglow.backends.items import (
+from afterglow.backends.items import (  # noqa: F401  importing them fills the list
     conv,
     conv_transpose,
     gather,
@@ -17,10 +17,5 @@ from afterglow.backends.items import (
     search,
 )
 from afterglow.backends.items.anchors import SHARED
-
-_FAMILIES = (
-    *(conv, conv_transpose, gather, lines, matmul, movement, pooling),
-    *(quantized, reduction, running, scatter, search),
-)
 
 __all__ = ["SHARED"]

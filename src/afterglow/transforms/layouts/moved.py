@@ -50,7 +50,7 @@ def _moved_ones(before: tuple[int, ...], after: tuple[int, ...]) -> Perm | None:
 def moved_by_operand(node: Node, index: int, layout: Layout) -> Moved | None:
     """How the node works if that operand lies in `layout`; None if it cannot."""
     operand, result = node.operands[index], node.results[0].type
-    if operand is None or _stays(node, index):
+    if operand is None or _stays(node, index) or (index and multiplies_rows(node)):
         return None
     if isinstance(node.op, Reshape):
         carried = layout.carried(result.shape)
@@ -100,6 +100,8 @@ def _stays(node: Node, index: int) -> bool:
 
 
 def _permuted(node: Node, perm: Perm) -> Moved | None:
+    if multiplies_rows(node):
+        return _rows_permuted(node, perm)
     op = node.op.permuted(perm)
     if op is None:
         return None
@@ -110,6 +112,22 @@ def _permuted(node: Node, perm: Perm) -> Moved | None:
     shape = node.results[0].type.shape
     kept = node.op.results_along_axis
     return Moved(op, operands, Layout.own(shape) if kept else Layout(shape, perm))
+
+
+def multiplies_rows(node: Node) -> bool:
+    """Whether a node multiplies every row of its left operand by the same matrix."""
+    match node:
+        case Node(MatMul(transpose_lhs=False), [Value(), Value() as matrix]):
+            return matrix.type.rank == 2
+    return False
+
+
+def _rows_permuted(node: Node, perm: Perm) -> Moved | None:
+    """The same product of the rows in another order; elements of a row stay in theirs."""
+    if perm[-1] != len(perm) - 1:
+        return None
+    lhs, shape = node.given[0], node.result.type.shape
+    return Moved(node.op, (Layout(lhs.type.shape, perm), None), Layout(shape, perm))
 
 
 def _aligned(value: Value, perm: Perm) -> Layout | None:

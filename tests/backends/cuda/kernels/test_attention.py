@@ -49,6 +49,12 @@ def test_cases_of_the_op(op: Attention, case: Case) -> None:
     check(_made(op, *case.inputs()), tolerance)
 
 
+@pytest.mark.parametrize("shape", [(1, 2, 4, 8), (2, 3, 16, 24)])
+def test_weights_of_few_keys_are_not_rounded(shape: tuple[int, ...]) -> None:
+    q, k, v = (np.abs(array(*shape, dtype="f2")) for _ in range(3))
+    check(_made(Attention(scale=0.5, causal=False), q, k, v), 6e-4)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f2"])
 def test_blocks_of_queries_and_keys(dtype: str, causal: bool) -> None:

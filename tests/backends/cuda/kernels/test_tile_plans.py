@@ -12,10 +12,12 @@ from afterglow.backends.cuda.kernels.matrices import Layout
 from afterglow.backends.cuda.kernels.strips import ROWS
 from afterglow.backends.cuda.kernels.tile import PARTIALS, Tile
 from afterglow.backends.cuda.kernels.tile_cost import shared_bytes
+from afterglow.backends.cuda.kernels.tile_results import operations_after
 from afterglow.backends.cuda.target import kind_of
 from afterglow.backends.job import Job
 from afterglow.graph import Op
 from afterglow.instr import Buffer, OpInstr, Region
+from afterglow.ops.activation import Gelu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
@@ -140,3 +142,34 @@ def test_few_channels_are_taken_line_by_line():
     layout = ConvLayout(_layer(1, (224, 3, 64, 7, 2, False)).anchor)
     assert (layout.line, layout.lead) == (32, 1)
     assert layout.steps(layout.line) == 7
+
+
+def _with_gelu(rows: int, terms: int, columns: int) -> Job:
+    anchor = _product(rows, terms, columns).anchor
+    assert anchor is not None
+    (made,) = anchor.outs
+    final = Buffer("z", made.type, Region.ARENA)
+    return Job(anchor, (), (OpInstr(Gelu(), (final,), (made,)),), frozenset((made,)))
+
+
+def test_operations_behind_a_product_are_counted():
+    assert operations_after(_with_gelu(4096, 768, 3072), H200) > 20
+    assert operations_after(_job(MatMul(), (8, 16), (16, 32), residual=True), H200) <= 4
+
+
+def test_many_operations_are_hidden_by_the_products_of_another_program():
+    job = _with_gelu(4096, 768, 3072)
+    tile = Tile.of(matmul.plans(job, H200)[0].settings)
+    assert 2 * shared_bytes(tile, Layout(_anchor(job)).work(job)) <= H200.shared_bytes
+    source = matmul.write_matmul(job, H200, matmul.plans(job, H200)[0])
+    assert 2 * source.registers * 32 * source.warps == 65536
+
+
+def test_a_program_that_is_alone_may_use_all_registers():
+    job = _product(128, 768, 768)
+    assert matmul.write_matmul(job, H200, matmul.plans(job, H200)[0]).registers == 0
+
+
+def _anchor(job: Job) -> OpInstr:
+    assert job.anchor is not None
+    return job.anchor

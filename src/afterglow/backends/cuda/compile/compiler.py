@@ -156,6 +156,7 @@ def _job(source: KernelSource, target: CudaTarget) -> Job:
         "warps": source.warps,
         "stages": source.stages,
         "fuses": source.fuses,
+        "registers": source.registers,
     }
 
 

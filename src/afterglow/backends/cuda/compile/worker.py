@@ -80,6 +80,7 @@ def compile_job(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         "num_warps": job["warps"],
         "num_stages": job["stages"],
         "enable_fp_fusion": job["fuses"],
+        "maxnreg": job["registers"] or None,
         # libdevice keeps numbers that are smaller than the smallest normal one
         "enable_reflect_ftz": False,
     }

@@ -31,6 +31,8 @@ from afterglow.types.dtype import bf16, boolean, f16, f32
 
 _WIDEST = 256
 """Elements of a query or value at most."""
+FEW_KEYS = 64
+"""Keys of a query up to which the rounding of weights shows, as they are too few to average it."""
 
 
 def _accepts(step: OpInstr, target: CudaTarget) -> bool:
@@ -110,7 +112,8 @@ class _Rows(QueryRows):
         self.is_causal = step.op.causal and self.folding.queries > 1
         self.mask = step.optional(3)
         is_log2 = self.mask is None or self.mask.type.dtype is boolean
-        super().__init__(kernel, tile, is_log2=is_log2)
+        few = self.folding.rows <= LEAST or self.folding.keys <= FEW_KEYS
+        super().__init__(kernel, tile, is_log2=is_log2, keeps_weights=few)
 
     def find_place(self) -> None:
         """See the base."""

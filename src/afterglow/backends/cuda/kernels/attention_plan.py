@@ -29,6 +29,8 @@ _WAIT = {1: 2.0, 2: 1.0, 3: 0.9}
 """The part of that time that is left with so many blocks on their way."""
 _SECONDS_BETWEEN_BLOCKS = 0.05e-6
 _COMBINING_SECONDS = 1e-6
+_SHOWN = 0.1
+"""The part of the shorter of arithmetic and memory that the longer one does not hide."""
 _REGISTERS, _OTHER_REGISTERS, _MOST_REGISTERS = 65536, 60, 144
 """Those of a multiprocessor; those of a thread besides sums and scores, and for these."""
 _MOST_PLANS = 8
@@ -173,11 +175,18 @@ def _fits(extents: AttentionExtents, rows: int, keys: int, stages: int, target: 
 
 
 def _plan(extents: AttentionExtents, tile: AttentionTile, target: CudaTarget) -> KernelPlan:
-    programs = tile.programs(extents) * tile.shares
-    room = room_of(tile.rows, padded(extents.columns)) * f32.itemsize * programs
-    workspace = {PARTIALS: room} if tile.shares > 1 else {}
+    room = _partial_bytes(extents, tile)
+    workspace = {PARTIALS: room} if room else {}
     seconds = _seconds(extents, tile, target)
     return KernelPlan(ALGORITHM, tile.settings, target.cost_of(seconds), workspace)
+
+
+def _partial_bytes(extents: AttentionExtents, tile: AttentionTile) -> int:
+    """The memory of what programs found that share keys."""
+    if tile.shares == 1:
+        return 0
+    programs = tile.programs(extents) * tile.shares
+    return room_of(tile.rows, padded(extents.columns)) * f32.itemsize * programs
 
 
 def _seconds(extents: AttentionExtents, tile: AttentionTile, target: CudaTarget) -> float:
@@ -193,6 +202,8 @@ def _seconds(extents: AttentionExtents, tile: AttentionTile, target: CudaTarget)
     steps = blocks * max(waiting, each)
     busy = min(1.0, programs / target.units)
     memory = extents.moved / (target.bandwidth * busy)
-    combining = _COMBINING_SECONDS if tile.shares > 1 else 0
+    combining = 2 * _partial_bytes(extents, tile) / target.bandwidth
+    combining += _COMBINING_SECONDS if tile.shares > 1 else 0
     repeated = max(blocks * each * rounds, steps * max(1.0, rounds / 2))
-    return LAUNCH_SECONDS + max(repeated, memory) + combining
+    shown = _SHOWN * min(repeated, memory)
+    return LAUNCH_SECONDS + max(repeated, memory) + shown + combining

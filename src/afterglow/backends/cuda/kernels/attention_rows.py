@@ -27,7 +27,9 @@ class QueryRows(ABC):
     groups: int
     """How many sets of programs there are that share keys."""
 
-    def __init__(self, kernel: Kernel, tile: AttentionTile, *, is_log2: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, tile: AttentionTile, *, is_log2: bool, keeps_weights: bool
+    ) -> None:
         self.kernel, self.code, self.tile, self.step = kernel, kernel.code, tile, kernel.step
         self.row = self.code.along(self.code.range(tile.rows), 0, 2)
         self.group = self.code.program()
@@ -36,7 +38,14 @@ class QueryRows(ABC):
         self.v_columns = self.columns_of(self.step.operand(2))
         self.q = self.load(self.step.operand(0), [*self.place, self.q_columns], self.inside)
         width = self.v_columns.shape[1]
-        self.online = Online(self.code, tile.rows, width, is_log2=is_log2, options=tile.options)
+        self.online = Online(
+            self.code,
+            tile.rows,
+            width,
+            is_log2=is_log2,
+            options=tile.options,
+            keeps_weights=keeps_weights,
+        )
 
     @abstractmethod
     def find_place(self) -> None:

@@ -89,7 +89,7 @@ class _Tokens(QueryRows):
         self.op = step.op
         self.tokens, self.heads = step.operand(0).type.shape[:2]
         self.shared, self.context = step.operand(1).type.shape[1:3]
-        super().__init__(kernel, tile, is_log2=True)
+        super().__init__(kernel, tile, is_log2=True, keeps_weights=_has_few_tokens(step))
 
     def _known(self, operand: int, token: Value, allowed: str) -> Value:
         """The sequence or position of tokens."""

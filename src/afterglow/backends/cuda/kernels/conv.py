@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from afterglow.backends.cuda.kernels.conv_layout import ConvLayout
 from afterglow.backends.cuda.kernels.convolutions import Windows
 from afterglow.backends.cuda.kernels.kernel import Kernel, KernelSource
@@ -9,6 +11,7 @@ from afterglow.backends.cuda.kernels.products import write_product
 from afterglow.backends.cuda.kernels.table import ANCHORS
 from afterglow.backends.cuda.kernels.tile import IEEE, Tile
 from afterglow.backends.cuda.kernels.tile_plans import plans_of
+from afterglow.backends.cuda.kernels.tile_results import operations_after
 from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.job import Job
 from afterglow.instr import KernelPlan, OpInstr
@@ -30,7 +33,8 @@ def _accepts(step: OpInstr, target: CudaTarget) -> bool:
 def plans(job: Job, target: CudaTarget, precision: str = IEEE) -> list[KernelPlan]:
     """The tiles of a convolution, the best first."""
     assert job.anchor is not None
-    return plans_of(ConvLayout(job.anchor).work(job), target, precision)
+    work = replace(ConvLayout(job.anchor).work(job), operations=operations_after(job, target))
+    return plans_of(work, target, precision)
 
 
 @ANCHORS.declare(Conv, accepts=_accepts, plans=plans)

@@ -8,14 +8,13 @@ from afterglow.backends.broadcast import merge_alike
 from afterglow.backends.cuda.kernels.conv_layout import ConvLayout
 from afterglow.backends.cuda.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.cuda.kernels.table import ANCHORS
-from afterglow.backends.cuda.kernels.tile import Extents
+from afterglow.backends.cuda.kernels.tile import REGISTERS, Extents
 from afterglow.backends.cuda.kernels.tile_blocks import Numbers, load, numbers
 from afterglow.backends.cuda.kernels.tile_cost import (
     BEGIN,
     END,
     LAUNCH,
     MEMORY,
-    REGISTERS,
     WARP,
     WARPS,
 )

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable
 
 from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.cuda.tl import Code, Pointer, Value
 from afterglow.backends.cuda.tl.types import spell_pointer
+from afterglow.backends.items.kernel_memory import KernelMemory
 from afterglow.backends.items.language import Team
-from afterglow.backends.items.types import is_arithmetic
 from afterglow.backends.job import Job
-from afterglow.backends.launched.parameters import Alarm, Counters, Packed, Parameter, Table
-from afterglow.instr import Buffer, OpInstr, Region
-from afterglow.ops.quantization import Quantizing
+from afterglow.backends.launched.parameters import Alarm, Counters, Parameter, Table
+from afterglow.instr import Buffer, Region
 from afterglow.support.lazy_dataclass import dataclass
-from afterglow.types import Array, IndexRange
-from afterglow.types.dtype import DType, i32, i64
+from afterglow.types import Array
+from afterglow.types.dtype import DType, i32
 
-LARGEST_INDEX = 2**31 - 1
 ITEMS = 1024
 """Items of a program at most."""
 WARPS, WARP = 4, 32
@@ -53,29 +50,23 @@ class KernelSource:
     stages: int = 2
     fuses: bool = False
     """Whether products may be added without being rounded first."""
+    registers: int = 0
+    """Of a thread at most, if that is not left to the compiler."""
 
 
-class Kernel:
+class Kernel(KernelMemory[Value, Pointer]):
     """Writes one kernel. Pointers are declared as they are asked for."""
 
     def __init__(self, job: Job, target: CudaTarget) -> None:
-        self.job = job
+        super().__init__(job)
         self.target = target
-        longest = max((_reach(b) for b in job.buffers), default=0)
-        index = i64 if longest > LARGEST_INDEX else i32
-        self.code = Code(index_type=index, declare_table=self._table)
+        self.code = Code(index_type=self.index_type, declare_table=self._table)
         self.grid: tuple[int, int, int] = (1, 1, 1)
         self.warps = 4
         self.stages = 2
         self.fuses = False
-        self._parameters: dict[Hashable, tuple[Parameter, Pointer]] = {}
+        self.registers = 0
         self.begin_dependent()
-
-    @property
-    def step(self) -> OpInstr:
-        """The anchor of its job, if there is one."""
-        assert self.job.anchor is not None
-        return self.job.anchor
 
     @property
     def lanes(self) -> int:
@@ -102,28 +93,9 @@ class Kernel:
         if self.target.has_dependent_launch:
             self.code.perform("gdc_launch_dependents()")
 
-    def pointer(self, buffer: Buffer) -> Pointer:
-        """The elements of a buffer in memory."""
-        return self._declare(buffer, buffer, buffer.type.dtype)
-
     def numbers(self, buffer: Buffer) -> Pointer:
         """The same to compute with: floats of 16 bits are read and written as f32."""
         return self.pointer(buffer).numbers
-
-    def packed(
-        self,
-        buffer: Buffer,
-        order: str,
-        pack: Callable[[Array], Array],
-        dtype: DType | None = None,
-    ) -> Pointer:
-        """The elements of a constant in another order, and as another type if one is given."""
-        packed = Packed(buffer, order, pack)
-        return self._declare((buffer, order), packed, dtype or buffer.type.dtype)
-
-    def alarm(self, operand: str, allowed: IndexRange) -> Pointer:
-        """Where the kernel says that an index is out of range."""
-        return self._declare((operand, allowed), Alarm(self.step, operand, allowed), i64)
 
     def scratch(self, number: int, dtype: DType) -> Pointer:
         """One of the memories that the plan asked for, as elements of a type."""
@@ -138,26 +110,11 @@ class Kernel:
         key = ("table", data.dtype.str, data.shape, data.tobytes())
         return self._declare(key, Table(data), DType.of(data.dtype))
 
-    def _declare(self, key: Hashable, parameter: Parameter, dtype: DType) -> Pointer:
-        if key not in self._parameters:
-            pointer = Pointer(self.code, dtype, f"p{len(self._parameters)}")
-            self._parameters[key] = parameter, pointer
-        return self._parameters[key][1]
+    def _new_pointer(self, dtype: DType, name: str) -> Pointer:
+        return Pointer(self.code, dtype, name)
 
-    def known(self, buffer: Buffer) -> Value | None:
-        """The number that a constant of one element is, if the kernel may be for it alone.
-
-        Scales and zero points are read, since every layer has others: layers that are alike
-        otherwise share a kernel, which is compiled once.
-        """
-        root = buffer.root
-        if any(isinstance(step.op, Quantizing) and buffer in step.ins for step in self.job.steps):
-            return None
-        if root.region is not Region.CONSTANT or root.data is None or root.type.size != 1:
-            return None
-        if not is_arithmetic(buffer.type.dtype) or buffer.type.dtype is not root.type.dtype:
-            return None
-        return self.code.constant(buffer.type.dtype, root.data.reshape(-1)[0].item())
+    def _number(self, dtype: DType, number: float) -> Value:
+        return self.code.constant(dtype, number)
 
     def each(self, count: int) -> Value:
         """One item for each of so many things: which they are, as a block; others are masked."""
@@ -193,7 +150,7 @@ class Kernel:
         aligned = tuple(_is_aligned(parameter) for parameter, _ in parameters)
         body = "\n".join(self.code.lines)
         mnemonics = "_".join(step.op.mnemonic for step in self.job.steps[:3])
-        options = f"{types} {aligned} {self.warps} {self.stages} {self.fuses}"
+        options = f"{types} {aligned} {self.warps} {self.stages} {self.fuses} {self.registers}"
         digest = hashlib.blake2b(f"{options}\n{arguments}\n{body}".encode(), digest_size=6)
         name = f"{mnemonics}_{digest.hexdigest()}"
         text = f"{HEAD}def {name}({arguments}):\n{body}\n"
@@ -207,6 +164,7 @@ class Kernel:
             self.warps,
             self.stages,
             self.fuses,
+            self.registers,
         )
 
 
@@ -225,9 +183,3 @@ def _is_aligned(parameter: Parameter) -> bool:
     root, start = parameter.root, parameter.start * parameter.type.dtype.itemsize
     address = root.address or 0 if root.region is Region.ARENA else 0
     return (address + start) % ALIGNED == 0
-
-
-def _reach(buffer: Buffer) -> int:
-    """The place of the last element of a buffer in what it is part of, from its first."""
-    extents = zip(buffer.type.shape, buffer.strides, strict=True)
-    return sum((n - 1) * abs(stride) for n, stride in extents if n > 0)

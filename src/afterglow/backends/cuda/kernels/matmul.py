@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from afterglow.backends.cuda.kernels.few_rows import write_rows
 from afterglow.backends.cuda.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.cuda.kernels.matrices import Layout, Matrices
@@ -10,6 +12,7 @@ from afterglow.backends.cuda.kernels.strips import ROWS, plans_of_rows
 from afterglow.backends.cuda.kernels.table import ANCHORS
 from afterglow.backends.cuda.kernels.tile import IEEE, Tile
 from afterglow.backends.cuda.kernels.tile_plans import MOST, plans_of
+from afterglow.backends.cuda.kernels.tile_results import operations_after
 from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.job import Job
 from afterglow.instr import KernelPlan, OpInstr
@@ -29,7 +32,8 @@ def plans(job: Job, target: CudaTarget, precision: str = IEEE) -> list[KernelPla
     """The tiles of a product, the best first."""
     assert job.anchor is not None
     layout = Layout(job.anchor)
-    found = plans_of_rows(layout, job, target) + plans_of(layout.work(job), target, precision)
+    work = replace(layout.work(job), operations=operations_after(job, target))
+    found = plans_of_rows(layout, job, target) + plans_of(work, target, precision)
     return sorted(found, key=lambda plan: plan.cost)[:MOST]
 
 

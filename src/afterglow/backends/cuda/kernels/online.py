@@ -22,9 +22,22 @@ LOG2_E = math.log2(math.e)
 class Online:
     """Rows of weighted sums of values, and the largest score and the sum of weights of each."""
 
-    def __init__(self, code: Code, rows: int, columns: int, *, is_log2: bool, options: str) -> None:
-        """`is_log2`: scores are exponents of 2, not of e. `options` are those of products."""
+    def __init__(
+        self,
+        code: Code,
+        rows: int,
+        columns: int,
+        *,
+        is_log2: bool,
+        options: str,
+        keeps_weights: bool,
+    ) -> None:
+        """`is_log2`: scores are exponents of 2, not of e. `options` are those of products.
+
+        `keeps_weights`: what rounding weights to the type of values takes away is multiplied, too.
+        """
         self.code, self.is_log2, self.options = code, is_log2, options
+        self.keeps_weights = keeps_weights
         zero, lowest = code.constant(f32, 0), code.constant(f32, float("-inf"))
         self.peak = code.variable(lowest, shape=(rows, 1))
         self.total = code.variable(zero, shape=(rows, 1))
@@ -40,8 +53,14 @@ class Online:
         code.assign(self.peak, peak)
         weights = weights if factors is None else weights * factors
         narrow, before = convert(weights, values.dtype), self.mixed * scale
-        product = f"tl.dot({narrow.text}, {values.text}, {before.text}{self.options})"
-        code.perform(f"{self.mixed.text} = {product}")
+        self._mix(narrow, values, before)
+        if self.keeps_weights and values.dtype is not f32:
+            rest = convert(weights - convert(narrow, f32), values.dtype)
+            self._mix(rest, values, self.mixed)
+
+    def _mix(self, weights: Value, values: Value, before: Value) -> None:
+        product = f"tl.dot({weights.text}, {values.text}, {before.text}{self.options})"
+        self.code.perform(f"{self.mixed.text} = {product}")
 
     def power(self, exponent: Value) -> Value:
         """The exponential of a difference of scores."""

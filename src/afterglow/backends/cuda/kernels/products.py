@@ -78,6 +78,8 @@ def write_product(kernel: Kernel, operands: Operands, tile: Tile) -> None:
     code, extents = kernel.code, operands.extents
     blocks = tile.blocks(extents)
     kernel.grid = (blocks, tile.splits, 1)
+    if blocks * tile.splits > kernel.units and tile.leaves_registers:
+        kernel.registers = tile.registers_of_two
     block = _block_of(kernel, extents, tile, grouped=operands.is_large)
     operands.begin(block)
     early = _read_early(kernel, operands, block, tile)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 
 from afterglow.backends.cuda.kernels.matrices import Layout
-from afterglow.backends.cuda.kernels.tile import PARTIALS, SUM_BYTES
+from afterglow.backends.cuda.kernels.tile import PARTIALS, REGISTERS, SUM_BYTES
 from afterglow.backends.cuda.kernels.tile_cost import (
     BEGIN,
     END,
     LAUNCH,
     LOAD,
     MEMORY,
-    REGISTERS,
     SHARE,
     SHARING,
     VECTOR,

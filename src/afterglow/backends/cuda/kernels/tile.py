@@ -20,6 +20,8 @@ MOST_SUMS = 64
 """Sums of a thread that leave it registers for other things."""
 THREADS = 32
 """Of a warp."""
+REGISTERS, MOST_REGISTERS = 65536, 255
+"""Registers of a multiprocessor, and of a thread at most."""
 IEEE = "ieee"
 """Products of f32 are rounded as f32 is."""
 
@@ -84,6 +86,12 @@ class Tile:
     def leaves_registers(self) -> bool:
         """Whether threads can keep what the epilogue reads for each column."""
         return self.rows * self.columns <= MOST_SUMS * THREADS * self.warps
+
+    @property
+    def registers_of_two(self) -> int:
+        """Registers of a thread with which a multiprocessor holds two programs; 0 for any."""
+        limit = REGISTERS // (2 * THREADS * self.warps)
+        return limit if limit <= MOST_REGISTERS else 0
 
     def tiles(self, extents: Extents) -> tuple[int, int]:
         """How many blocks there are of rows, and of columns."""

@@ -10,7 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from afterglow.backends.cuda.kernels.tile import IEEE, PARTIALS, SUM_BYTES, Extents, Tile
+from afterglow.backends.cuda.kernels.tile import (
+    IEEE,
+    MOST_REGISTERS,
+    PARTIALS,
+    REGISTERS,
+    SUM_BYTES,
+    Extents,
+    Tile,
+)
 from afterglow.backends.cuda.target import CudaTarget
 from afterglow.support.lazy_dataclass import dataclass
 
@@ -36,18 +44,19 @@ WIDE, NARROW = 0.87, 0.16
 """The part of the peak of tensor cores that loops reach, by groups of warps or single ones."""
 PLAIN = 0.5
 """The part of the peak that loops reach without tensor cores."""
+LIGHT = 8
+"""Operations on a result behind the product that the rates of epilogues cover."""
 MEMORY = 0.85
 """The part of the bandwidth of the memory that is reached."""
 SLOWEST = 6.0
 """How many times longer reading takes an element at a time, than by whole vectors."""
 VECTOR = 16
 """Bytes that a thread reads at once at best."""
-WARP, WARPS, REGISTERS = 32, 64, 65536
-"""Threads of a warp; warps and registers of a multiprocessor."""
+WARP, WARPS = 32, 64
+"""Threads of a warp; warps of a multiprocessor."""
 REGISTER_BYTES = 4
 OTHER_REGISTERS = 64
 """Registers of a thread besides sums."""
-MOST_REGISTERS = 255
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,8 @@ class Work:
     """Bytes that the right operand takes if it is read from a copy; 0 if it is not."""
     right: int = 0
     """Bytes of the right operand."""
+    operations: int = 0
+    """Of the epilogue on each result."""
 
     @property
     def is_single(self) -> bool:
@@ -113,10 +124,14 @@ def seconds(tile: Tile, work: Work, target: CudaTarget) -> float:
     steps = -(-work.steps(tile.terms) // tile.splits)
     end = _end(tile, work, target)
     chain = BEGIN + max(0, steps - 1) * _step_alone(tile, work, target) + end
-    waves = -(-programs // (target.units * _together(tile, work, target)))
+    together = _together(tile, work, target)
+    waves = -(-programs // (target.units * together))
     each = -(-programs // target.units)
     results = tile.rows * tile.columns * (work.bytes[0] + work.read_more)
     busy = each * (steps * _iteration(tile, work, target) + results / RESULT_RATE)
+    after = each * _operating(tile, work, target)
+    # tensor cores go on for another program meanwhile, if there is one
+    busy = busy + after if together == 1 else max(busy, after)
     memory = work.moved / (target.bandwidth * MEMORY)
     return LAUNCH + max(waves * chain, max(busy, memory) + BEGIN + end)
 
@@ -136,7 +151,14 @@ def _end(tile: Tile, work: Work, target: CudaTarget) -> float:
     results = tile.rows * tile.columns * (work.bytes[0] + late)
     partials = _partial_bytes(tile, work) / (target.bandwidth * MEMORY)
     own = END + (READ_MORE if late else 0) + results / (tile.warps * WARP_RESULT_RATE)
+    own += _operating(tile, work, target)
     return own + _sharing(tile) + partials
+
+
+def _operating(tile: Tile, work: Work, target: CudaTarget) -> float:
+    """The time of the operations of an epilogue on a multiprocessor; rates count two in each."""
+    operations = tile.rows * tile.columns * max(0, work.operations - LIGHT)
+    return 2 * operations * target.units / target.flops
 
 
 def _sharing(tile: Tile) -> float:

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from afterglow.backends.cuda.kernels.tile import IEEE, Tile
+from afterglow.backends.cuda.kernels.tile import IEEE, REGISTERS, Tile
 from afterglow.backends.cuda.kernels.tile_cost import (
-    REGISTERS,
     WARP,
     Work,
     fits,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from afterglow.backends.broadcast import Strides, chain_strides, merge_alike, strides_within
 from afterglow.backends.cuda.kernels.kernel import Kernel
+from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.cuda.tl import Value
 from afterglow.backends.cuda.tl.types import computed
 from afterglow.backends.items.chain import load, places_of, run_chain, store_results
@@ -58,6 +59,20 @@ def read_by_element(job: Job) -> list[Buffer]:
 def read_by_column(job: Job) -> list[Buffer]:
     """What the steps after the anchor read an element of for each column."""
     return [buffer for buffer, own in _read(job) if own[-1] and not any(own[:-1])]
+
+
+def operations_after(job: Job, target: CudaTarget) -> int:
+    """How many operations the steps after the anchor take for each result, about."""
+    if not job.after:
+        return 0
+    assert job.anchor is not None
+    kernel, out = Kernel(job, target), job.anchor.outs[0]
+    strides = chain_strides(job.after, out.type.shape)
+    result = kernel.code.variable(kernel.code.constant(computed(out.type.dtype), 0))
+    begun = len(kernel.code.lines)
+    places = [kernel.code.index(0)] * out.type.rank
+    run_chain(kernel, job.after, {out: result}, places, strides)
+    return len(kernel.code.lines) - begun
 
 
 def _read(job: Job) -> Iterator[tuple[Buffer, Strides]]:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable
 
+from afterglow.backends.items.kernel_memory import KernelMemory
 from afterglow.backends.items.language import Team
-from afterglow.backends.items.types import is_arithmetic
 from afterglow.backends.job import Job
-from afterglow.backends.launched.parameters import Alarm, Packed, Parameter
+from afterglow.backends.launched.parameters import Parameter
 from afterglow.backends.opencl.clc import Code, Pointer, Value
 from afterglow.backends.opencl.clc.types import spell_in_memory
 from afterglow.backends.opencl.kernels.team import WorkGroup
 from afterglow.backends.opencl.limits import Limits
-from afterglow.instr import Buffer, OpInstr, Region
-from afterglow.ops.quantization import Quantizing
+from afterglow.instr import Buffer
 from afterglow.support.lazy_dataclass import dataclass
-from afterglow.types import Array, IndexRange
-from afterglow.types.dtype import DType, i32, i64
+from afterglow.types.dtype import DType
 
-LARGEST_INDEX = 2**31 - 1
 GROUP, PROCESSOR_GROUP = 128, 512
 """Items of a work-group."""
 LEAST_GROUP = 16
@@ -39,24 +35,15 @@ class KernelSource:
     group: tuple[int, ...]
 
 
-class Kernel:
+class Kernel(KernelMemory[Value, Pointer]):
     """Writes one kernel. Pointers are declared as they are asked for."""
 
     def __init__(self, job: Job, limits: Limits) -> None:
-        self.job = job
+        super().__init__(job)
         self.limits = limits
-        longest = max((_reach(b) for b in job.buffers), default=0)
-        index = i64 if longest > LARGEST_INDEX else i32
-        self.code = Code(double=limits.double, index_type=index, inlines=limits.inlines)
+        self.code = Code(double=limits.double, index_type=self.index_type, inlines=limits.inlines)
         self.items: tuple[int, ...] = (1,)
         self.group: tuple[int, ...] = (1,)
-        self._parameters: dict[Hashable, tuple[Parameter, Pointer]] = {}
-
-    @property
-    def step(self) -> OpInstr:
-        """The anchor of its job, if there is one."""
-        assert self.job.anchor is not None
-        return self.job.anchor
 
     @property
     def lanes(self) -> int:
@@ -73,49 +60,15 @@ class Kernel:
         """The device's units, each of which runs many items."""
         return self.limits.units
 
-    def pointer(self, buffer: Buffer) -> Pointer:
-        """The elements of a buffer in memory."""
-        return self._declare(buffer, buffer, buffer.type.dtype)
-
     def numbers(self, buffer: Buffer) -> Pointer:
         """The same to compute with: floats of 16 bits are read and written as f32."""
         return self.pointer(buffer).numbers
 
-    def packed(
-        self,
-        buffer: Buffer,
-        order: str,
-        pack: Callable[[Array], Array],
-        dtype: DType | None = None,
-    ) -> Pointer:
-        """The elements of a constant in another order, and as another type if one is given."""
-        packed = Packed(buffer, order, pack)
-        return self._declare((buffer, order), packed, dtype or buffer.type.dtype)
+    def _new_pointer(self, dtype: DType, name: str) -> Pointer:
+        return Pointer(self.code, dtype, name)
 
-    def alarm(self, operand: str, allowed: IndexRange) -> Pointer:
-        """Where the kernel says that an index is out of range."""
-        return self._declare((operand, allowed), Alarm(self.step, operand, allowed), i64)
-
-    def _declare(self, key: Hashable, parameter: Parameter, dtype: DType) -> Pointer:
-        if key not in self._parameters:
-            pointer = Pointer(self.code, dtype, f"p{len(self._parameters)}")
-            self._parameters[key] = parameter, pointer
-        return self._parameters[key][1]
-
-    def known(self, buffer: Buffer) -> Value | None:
-        """The number that a constant of one element is, if the kernel may be for it alone.
-
-        Scales and zero points are read, since every layer has others: layers that are alike
-        otherwise share a kernel, which a driver compiles once.
-        """
-        root = buffer.root
-        if any(isinstance(step.op, Quantizing) and buffer in step.ins for step in self.job.steps):
-            return None
-        if root.region is not Region.CONSTANT or root.data is None or root.type.size != 1:
-            return None
-        if not is_arithmetic(buffer.type.dtype) or buffer.type.dtype is not root.type.dtype:
-            return None
-        return self.code.constant(buffer.type.dtype, root.data.reshape(-1)[0].item())
+    def _number(self, dtype: DType, number: float) -> Value:
+        return self.code.constant(dtype, number)
 
     def each(self, count: int) -> Value:
         """One work-item for each of so many things: which it is; others are sent home."""
@@ -187,9 +140,3 @@ def _joined(helpers: str, text: str) -> str:
 
 def _c(pointer: Pointer) -> str:
     return spell_in_memory(pointer.dtype)
-
-
-def _reach(buffer: Buffer) -> int:
-    """The place of the last element of a buffer in what it is part of, from its first."""
-    extents = zip(buffer.type.shape, buffer.strides, strict=True)
-    return sum((n - 1) * abs(stride) for n, stride in extents if n > 0)
