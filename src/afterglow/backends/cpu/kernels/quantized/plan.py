@@ -16,7 +16,7 @@ from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.support.lazy_dataclass import dataclass
-from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
+from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent, smallest
 
 MOST_VECTORS = 4
 """Vectors side by side in a panel."""
@@ -28,6 +28,8 @@ MOST_BLOCKS = 64
 WORD_BYTES = 4
 """Bytes of the weights of a column that are multiplied at once."""
 MakePanels = Callable[[QuantizedProblem, int, int], BytePanels]
+FEW_TILES = 32
+"""So few tiles do not hide how long a panel takes to come from memory."""
 LEAST_LANES = 4
 """Lanes of the shortest vectors."""
 
@@ -69,6 +71,11 @@ class QuantizedPlan:
     def tiles(self) -> int:
         """Tiles of a batch."""
         return math.prod(self.outer.extents) * self.in_line
+
+    @property
+    def fetches(self) -> bool:
+        """Whether panels are fetched ahead."""
+        return smallest(self.tiles) <= FEW_TILES
 
 
 def plan_of(problem: QuantizedProblem, target: Target) -> QuantizedPlan:
