@@ -42,6 +42,8 @@ PAGE = 4096
 """Bytes at whose multiples hardware stops fetching ahead."""
 AHEAD = 1 / 3
 """The part of the first cache that is fetched of a panel ahead of what is read."""
+FEW_TILES = 32
+"""So few tiles do not hide how long a panel takes to come from memory."""
 MOST_WITH_REST = 4
 """Steps of a turn, at most, if they do not divide the depth."""
 

@@ -11,6 +11,7 @@ from afterglow.backends.cpu.kernels.quantized.dots import Dots, dots_of, lists_l
 from afterglow.backends.cpu.kernels.quantized.listed import ListedPanels, can_list
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
+from afterglow.backends.cpu.micro.accumulate import FEW_TILES
 from afterglow.backends.cpu.micro.cost import BYTE_RESULT_VECTOR, BYTE_UNIT
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, split_rows
@@ -28,8 +29,6 @@ MOST_BLOCKS = 64
 WORD_BYTES = 4
 """Bytes of the weights of a column that are multiplied at once."""
 MakePanels = Callable[[QuantizedProblem, int, int], BytePanels]
-FEW_TILES = 32
-"""So few tiles do not hide how long a panel takes to come from memory."""
 LEAST_LANES = 4
 """Lanes of the shortest vectors."""
 
