@@ -211,6 +211,75 @@ def encoder_net() -> nn.Module:
     return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
 
+class SelfAttention(nn.Module):
+    """Attention as Hugging Face's encoders write it: products and a softmax, not one op."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """See the class."""
+        batch, length, width = x.shape
+        split = (batch, length, self.heads, width // self.heads)
+        q, k, v = (
+            part(x).view(split).transpose(1, 2) for part in (self.query, self.key, self.value)
+        )
+        scores = q @ k.transpose(-1, -2) / (width // self.heads) ** 0.5
+        mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, length, width)
+        return self.out(mixed)
+
+
+def hugging_net() -> nn.Module:
+    """Four layers of a small BERT, with biases, GELU and normalizations after residuals."""
+    layers: list[nn.Module] = []
+    for _ in range(4):
+        layers += [Residual(SelfAttention(312, 12)), nn.LayerNorm(312)]
+        inner = (nn.Linear(312, 1200), nn.GELU(), nn.Linear(1200, 312))
+        layers += [Residual(*inner), nn.LayerNorm(312)]
+    return nn.Sequential(*layers)
+
+
+class Excited(nn.Module):
+    """x times a weight for each channel that its mean decides: squeeze and excitation."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        inner, self.pool = channels // 4, nn.AdaptiveAvgPool2d(1)
+        self.body = nn.Sequential(
+            *(nn.Conv2d(channels, inner, 1), nn.ReLU(), nn.Conv2d(inner, channels, 1)),
+            nn.Hardsigmoid(),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """See the class."""
+        return x * self.body(self.pool(x))
+
+
+def mobile_net() -> nn.Module:
+    """A MobileNetV3's shape: inverted residuals, depthwise convolutions, excitation, h-swish."""
+    layers: list[nn.Module] = [nn.Conv2d(3, 24, 3, 2, 1), nn.BatchNorm2d(24), nn.Hardswish()]
+    for size in (3, 5, 3, 5):
+        body = (nn.Conv2d(24, 96, 1), nn.BatchNorm2d(96), nn.Hardswish())
+        deep = (nn.Conv2d(96, 96, size, padding=size // 2, groups=96), nn.BatchNorm2d(96))
+        layers.append(Residual(*body, *deep, Excited(96), nn.Hardswish(), nn.Conv2d(96, 24, 1)))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, 10))
+
+
+class Speech(nn.Module):
+    """Convolutions over frames, a recurrent layer in both directions, classes for each frame."""
+
+    def __init__(self, layer: nn.Module, width: int) -> None:
+        super().__init__()
+        convs = (nn.Conv1d(80, 128, 5, padding=2), nn.ReLU(), nn.Conv1d(128, 128, 3, padding=1))
+        self.convs, self.layer, self.head = nn.Sequential(*convs), layer, nn.Linear(width, 40)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """See the class."""
+        return self.head(self.layer(self.convs(x).permute(2, 0, 1))[0])
+
+
 def mlp_net() -> nn.Module:
     """A perceptron."""
     return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 256), nn.Linear(256, 10))
@@ -239,6 +308,16 @@ def torch_cases() -> Iterator[Case]:
         yield torch_case(
             "gru", kind, lambda: Sequences(nn.GRU(256, 256), 256), (50, 1, 256), {0: 50}
         )
+        yield torch_case(
+            *("speech_gru", kind, lambda: Speech(nn.GRU(128, 160, bidirectional=True), 320)),
+            *((1, 80, 100), {2: 100}, 13),
+        )
+        yield torch_case(
+            *("speech_lstm", kind, lambda: Speech(nn.LSTM(128, 160), 160), (1, 80, 100), None, 14)
+        )
+    for kind in KINDS:
+        yield torch_case("hugging", kind, hugging_net, (1, 64, 312), {0: 1, 1: 64}, opset=14)
+        yield torch_case("mobile", kind, mobile_net, (1, 3, 160, 160), images, opset=13)
 
 
 ZOO_CONVOLUTIONS = (

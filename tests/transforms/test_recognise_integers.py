@@ -35,6 +35,41 @@ def test_a_value_as_zero_point_is_subtracted_from_the_product() -> None:
     )
 
 
+def test_columns_that_fit_bytes_one_by_one_are_centred() -> None:
+    check_rewrites(
+        RECOGNISE_INTEGERS,
+        before=program(
+            "%x: u8[3, 2]",
+            "const @w : i32[2, 2] = [255, -200, 1, 55]",
+            f"%v = cast(%x) {CAST} : i32[3, 2]",
+            f"%y = matmul(%v, @w) {PLAIN} : i32[3, 2]",
+        ),
+        after=program(
+            "%x: u8[3, 2]",
+            "const @y.centre : i32[2] = [-129, 72]",
+            "const @y_2.weight : i8[2, 2] = [126, -128, -128, 127]",
+            f"%v = cast(%x) {CAST} : i32[3, 2]",
+            "%y_1 = reduce_sum(%v) {axes = (1,), keepdims = true} : i32[3, 1]",
+            f"%y_2 = quantized_matmul(%x, @y_2.weight) {{{QUANTIZED}, lhs_zero_point = 0, "
+            "rhs_zero_point = 0} : i32[3, 2]",
+            "%y_3 = mul(%y_1, @y.centre) : i32[3, 2]",
+            "%y = sub(%y_2, %y_3) : i32[3, 2]",
+        ),
+    )
+
+
+def test_columns_that_span_more_than_bytes_stay() -> None:
+    check_declines(
+        RECOGNISE_INTEGERS,
+        program(
+            "%x: u8[3, 2]",
+            "const @w : i32[2, 2] = [255, -200, -1, 56]",
+            f"%v = cast(%x) {CAST} : i32[3, 2]",
+            f"%y = matmul(%v, @w) {PLAIN} : i32[3, 2]",
+        ),
+    )
+
+
 def test_a_known_zero_point_is_part_of_the_convolution() -> None:
     attributes = "strides = (1,), pads = (1, 1), dilations = (1,), groups = 1"
     check_rewrites(

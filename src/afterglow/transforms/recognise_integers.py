@@ -11,6 +11,7 @@ from afterglow.ops.elementwise import Add, Mul, Sub, scalar
 from afterglow.ops.linear import MatMul
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
+from afterglow.ops.reduction import ReduceSum
 from afterglow.passes import RewritePass, rewrite
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.transforms.matching.values import has_one_use
@@ -89,6 +90,38 @@ def move_bytes(node: Node, b: Builder) -> Value | None:
                 b.emit(Sub(), wide, scalar(b, found.zero_point, wide)) if found.zero_point else wide
             )
     return None
+
+
+@rewrite(MatMul)
+def centre_columns(node: Node, b: Builder) -> Value | None:
+    """matmul(x - z, w)  ->  matmul(x - z, w + c) - sum(x - z) c,  x bytes, w a constant matrix.
+
+    c is a number for each column: each fits bytes then, as all together did not. So it is where
+    unsigned weights have a zero point for each column.
+    """
+    match node:
+        case Node(MatMul(transpose_lhs=False) as op, [Value() as lhs, Constant() as constant]):
+            fits = constant.type.rank != 2 or Weight.of(constant) is not None
+            if fits or lhs.type.rank < 2 or Shifted.of(lhs) is None:
+                return None
+            centre = _centre(constant, 1 if op.transpose_rhs else 0)
+            if centre is None:
+                return None
+            moved = b.constant(constant.data + centre, f"{node.name}.centred")
+            rows = b.emit(ReduceSum((lhs.type.rank - 1,)), lhs)
+            shift = b.constant(centre.reshape(-1), f"{node.name}.centre")
+            return b.emit(Sub(), b.emit(op, lhs, moved), b.emit(Mul(), rows, shift))
+    return None
+
+
+def _centre(weight: Constant, depth: int) -> Array | None:
+    """What makes signed bytes of each column, if added to it; None if there is no such number."""
+    if weight.type.dtype is not i32 or not weight.data.size:
+        return None
+    least, most = (part(depth, keepdims=True) for part in (weight.data.min, weight.data.max))
+    within = (least >= -255) & (most <= 255) & (most - least <= 255)
+    added = np.where((least >= -128) & (most <= 127), 0, -128 - least)
+    return added.astype(np.int32) if within.all() else None
 
 
 @rewrite(MatMul)
@@ -194,5 +227,6 @@ def _known(x: Value, zero_point: int) -> Shifted | None:
 
 
 RECOGNISE_INTEGERS = RewritePass(
-    "recognise-integers", (move_bytes, recognise_matmul, recognise_conv, take_bias, take_scale)
+    "recognise-integers",
+    (move_bytes, centre_columns, recognise_matmul, recognise_conv, take_bias, take_scale),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -50,7 +50,10 @@ MOST_REMEMBERED = 4096
 """Runs with other extents for which it is remembered whether they are worth several threads."""
 
 _NONE: Mapping[int, Array] = {}
-_BYTE = ctypes.c_char
+_addressof = ctypes.addressof
+_from_buffer: Callable[[Any], Any] = ctypes.c_char.from_buffer
+_NO_BUFFER = (ValueError, TypeError, BufferError)
+"""What is raised for arrays that are empty, cannot be written, or hold what only NumPy knows."""
 _MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -217,16 +220,21 @@ class NativeExecutable(HostExecutable):
         extents: Extents,
     ) -> Context:
         """A context that nobody else uses, with the addresses of these arrays and the extents."""
-        stream = self._stream
+        stream = None if self._stream_set is None else self._stream_set.held
         place = 0 if stream is None else stream.place
         try:
             context = self._contexts[place].pop()
         except IndexError:  # asking first would not help: another thread may take the last one
             context = Context(self, self._constants_near(stream), place)
         bases = context.bases
-        arrays = (*inputs, *outputs, *map(host_array, states.values()))
+        arrays = [*inputs, *outputs]
+        if states:
+            arrays += map(host_array, states.values())
         for place, array in enumerate(arrays, FIRST_OTHER):
-            bases[place] = address_of(array)
+            try:  # as `address_of` begins, without a call
+                bases[place] = _addressof(_from_buffer(array))
+            except _NO_BUFFER:
+                bases[place] = address_of(array)
         if extents and context.known is not extents:
             context.extents[:] = [*extents.values()]
             context.known = extents
@@ -258,7 +266,8 @@ class NativeExecutable(HostExecutable):
 
     def give_back(self, context: Context) -> None:
         """End a run: let others use its context, if it raised no alarm."""
-        self.check_alarms(context)
+        if context.any_alarm.value:
+            self.check_alarms(context)
         self._contexts[context.place].append(context)
 
     def check_alarms(self, context: Context) -> None:
@@ -353,12 +362,11 @@ class Context:
 def address_of(array: Array) -> int:
     """Where the elements of an array begin.
 
-    The first way is seven times as fast as the second, and not there for arrays that are empty,
-    cannot be written, or hold what only NumPy knows.
+    The first way is seven times as fast as the second, and not there for all arrays.
     """
     try:
-        return ctypes.addressof(_BYTE.from_buffer(array))  # type: ignore[arg-type]
-    except (ValueError, TypeError, BufferError):
+        return _addressof(_from_buffer(array))
+    except _NO_BUFFER:
         address: int = array.__array_interface__["data"][0]
         return address
 

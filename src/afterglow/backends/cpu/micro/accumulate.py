@@ -33,10 +33,17 @@ from afterglow.backends.cpu.micro.tile import (
     RegisterTile,
     multiply_add,
 )
+from afterglow.backends.cpu.target import Target
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, u8
 from afterglow.types.extent import is_ranged, largest
 
+PAGE = 4096
+"""Bytes at whose multiples hardware stops fetching ahead."""
+AHEAD = 1 / 3
+"""The part of the first cache that is fetched of a panel ahead of what is read."""
+FEW_TILES = 32
+"""So few tiles do not hide how long a panel takes to come from memory."""
 MOST_WITH_REST = 4
 """Steps of a turn, at most, if they do not divide the depth."""
 
@@ -132,6 +139,21 @@ def vector_step(
         return added
 
     return add
+
+
+def fetch_panel(target: Target, line: int, unroll: int) -> Fetch:
+    """What fetches a panel while it is read, given elements of a line and steps in a turn.
+
+    A tile reads a panel so fast that a page ahead is late where the panel comes from memory.
+    """
+    ahead = max(PAGE, int(AHEAD * target.caches.l1) // LINE * LINE)
+
+    def fetch(place: Value, at: Factors) -> None:
+        here, itemsize = at.panel + place * line, at.panel.dtype.itemsize
+        for element in range(0, unroll * line, LINE // itemsize):
+            here.prefetch(ahead // itemsize + element)
+
+    return fetch
 
 
 @dataclass(frozen=True)

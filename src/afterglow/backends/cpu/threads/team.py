@@ -8,7 +8,8 @@ It returns when `step(bases, scratch, begin, end)` has been done for all units. 
 each step in order; in a team of several, each thread runs the same main with a team of its own.
 
 The chunks of a step are divided into shares, one for each thread. A thread begins with its own, so
-that it reads what it wrote a step before, which is in its cache; then it helps the others.
+that it reads what it wrote a step before, which is in its cache; then it helps the others. Shares
+are gone through back and forth: a step begins with the chunk that the one before it ended with.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     load_atomic,
     quotient,
     remainder,
+    select,
     smaller,
 )
 from afterglow.backends.cpu.threads.log import StepLog
@@ -33,7 +35,7 @@ from afterglow.backends.cpu.threads.waiting import YIELDS, count_up, wait_for, w
 from afterglow.runtime.native.convention import CHUNKS_OF_SHARE, COUNTER_BYTES, MOST_SHARES
 from afterglow.types.dtype import i8, i32
 
-_FUNCTION, _SCRATCH, _COUNTERS, _PLACE, _SHARES = range(5)
+_FUNCTION, _SCRATCH, _COUNTERS, _PLACE, _SHARES, _BACKWARDS = range(6)
 """Words of a team."""
 _EVERYBODY = (1 << 31) - 1
 
@@ -78,6 +80,7 @@ def run_as_member(
     e.store_pointer(team, _COUNTERS, counters)
     team.store(remainder(place, shares), _PLACE)
     team.store(shares, _SHARES)
+    team.store(e.index(0), _BACKWARDS)
     e.run_at(main, bases, team)
 
 
@@ -87,7 +90,7 @@ def alone_function(module: Module, recording: ThreadSystem | None = None) -> Fun
 
 
 def _new_team(e: Emitter, function: FunctionSymbol, scratch: Pointer) -> Pointer:
-    team = e.scratch(e.index_type, _SHARES + 1)
+    team = e.scratch(e.index_type, _BACKWARDS + 1)
     e.store_pointer(team, _FUNCTION, e.address_of(function, i8))
     e.store_pointer(team, _SCRATCH, scratch)
     return team
@@ -115,7 +118,8 @@ def _write_member(e: Emitter, system: ThreadSystem, recording: bool) -> None:
     log = StepLog(e, system, scratch) if recording else None
     scratch = scratch if log is None else log.scratch
     counters = e.load_pointer(team, _COUNTERS, i8)
-    place, shares = team.load(_PLACE), team.load(_SHARES)
+    place, shares, backwards = (team.load(word) for word in (_PLACE, _SHARES, _BACKWARDS))
+    team.store(1 - backwards, _BACKWARDS)
     chunks = smaller(chunks, shares * CHUNKS_OF_SHARE)
     e.store_pointer(team, _COUNTERS, counters + _counted(shares))
 
@@ -128,7 +132,8 @@ def _write_member(e: Emitter, system: ThreadSystem, recording: bool) -> None:
             return first + e.index(fetch_add(taken, 1))
 
         def do_chunk(state: list[Value]) -> list[Value]:
-            chunk, done = state
+            number, done = state
+            chunk = select(equal(backwards, 1), first + end - 1 - number, number)
             begin = quotient(chunk * units, chunks)
             e.run_at(step, bases, scratch, begin, quotient((chunk + 1) * units, chunks))
             return [take(), done + 1]

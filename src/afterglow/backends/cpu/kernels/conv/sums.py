@@ -11,16 +11,15 @@ from afterglow.backends.cpu.micro.accumulate import (
     Factors,
     broadcast_step,
     even_unroll,
+    fetch_panel,
 )
 from afterglow.backends.cpu.micro.rows import Axes
-from afterglow.backends.cpu.micro.tile import LINE, sum_type
+from afterglow.backends.cpu.micro.tile import sum_type
 
 MOST_PRODUCTS = 112
 """Multiplications in one turn of the innermost loop."""
 MOST_STEPS, LEAST_STEPS = 8, 3
 """Steps along the depth in one turn of the innermost loop."""
-AHEAD = 4096
-"""Bytes of a panel between what is read and what is fetched: a page, where hardware stops."""
 
 
 def sums_over(
@@ -49,12 +48,7 @@ def sums_over(
     def load(line: Pointer) -> list[Value]:
         return [convert(line.load(start, lanes), dtype) for start, lanes in places]
 
-    def fetch(place: Value, at: Factors) -> None:
-        here = at.panel + place * apart
-        itemsize = panel.dtype.itemsize
-        for element in range(0, unroll * apart, LINE // itemsize):
-            here.prefetch(AHEAD // itemsize + element)
-
-    core = Accumulation(broadcast_step(dtype, load), unroll, fetch=fetch if fetches else None)
+    fetch = fetch_panel(e.target, apart, unroll) if fetches else None
+    core = Accumulation(broadcast_step(dtype, load), unroll, fetch=fetch)
     factors = Factors(rows, panel, line=apart)
     return core.over(e, taps, factors.settled() if settles else factors, zeros)

@@ -8,6 +8,7 @@ from operator import truediv
 
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, smaller
+from afterglow.backends.cpu.micro.accumulate import FEW_TILES
 from afterglow.backends.cpu.micro.cost import (
     CACHE_COLLISION,
     CONV_ADDRESS,
@@ -49,8 +50,6 @@ MOST_BLOCKS = 64
 """Blocks that tiles are cut into, for threads to share."""
 CACHE_ASSOCIATIVITY = 8
 """Lines of the first cache that may share their low address bits."""
-FEW_TILES = 32
-"""So few tiles do not hide how long a panel takes to come from memory."""
 
 
 Corner = Callable[[int], int]

@@ -8,7 +8,12 @@ from collections.abc import Callable, Sequence
 from afterglow.backends.cpu.kernels.quantized.dots import Dots
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.llvm.emitter import Emitter, Pointer, Value
-from afterglow.backends.cpu.micro.accumulate import Accumulation, Factors, even_unroll
+from afterglow.backends.cpu.micro.accumulate import (
+    Accumulation,
+    Factors,
+    even_unroll,
+    fetch_panel,
+)
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.support.lazy_dataclass import dataclass
 
@@ -38,6 +43,8 @@ class EvenLines(Lines):
     problem: QuantizedProblem
     dots: Dots
     vectors: int
+    fetches: bool = False
+    """Whether the panel is fetched ahead while it is read."""
 
     def add(self, e: Emitter, rows: Sequence[Pointer], sums: Sequence[Value]) -> list[Value]:
         """See the base class: a loop for each axis of the taps."""
@@ -49,6 +56,8 @@ class EvenLines(Lines):
         def add(at: Factors, sums: Sequence[Value]) -> list[Value]:
             return self.dots.add(sums, at.rows, at.panel, self.vectors)
 
-        core = Accumulation(add, even_unroll(quads, most, 2))
-        factors = Factors(rows, self.panel, together, self.vectors * sums[0].lanes * together)
+        unroll, line = even_unroll(quads, most, 2), self.vectors * sums[0].lanes * together
+        fetch = fetch_panel(e.target, line, unroll) if self.fetches else None
+        core = Accumulation(add, unroll, fetch=fetch)
+        factors = Factors(rows, self.panel, together, line)
         return core.over(e, taps, factors, list(sums))

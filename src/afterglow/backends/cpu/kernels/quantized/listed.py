@@ -50,8 +50,8 @@ class ListedPanels(BytePanels):
         cut = Panels.filled(problem.columns, lanes, vectors)
         return ListedPanels(cut.columns, cut.whole, cut.widths, problem=problem, dots=PairDots())
 
-    def lines_in(self, p: Phase) -> LinesOf:
-        """The lines of a panel by its number. Ask before loops."""
+    def lines_in(self, p: Phase, *, fetches: bool = False) -> LinesOf:
+        """The lines of a panel by its number, which are not fetched ahead. Ask before loops."""
         weight, name = self.problem.weight.buffer, f"{self.width}"
         lists = p.packed(weight, f"lists{name}", self._pack_lists, i32)
         factors = p.packed(weight, f"listed{name}", self._pack_listed, i8)

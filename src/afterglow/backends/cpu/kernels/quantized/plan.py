@@ -11,12 +11,13 @@ from afterglow.backends.cpu.kernels.quantized.dots import Dots, dots_of, lists_l
 from afterglow.backends.cpu.kernels.quantized.listed import ListedPanels, can_list
 from afterglow.backends.cpu.kernels.quantized.problem import QuantizedProblem
 from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
+from afterglow.backends.cpu.micro.accumulate import FEW_TILES
 from afterglow.backends.cpu.micro.cost import BYTE_RESULT_VECTOR, BYTE_UNIT
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, split_rows
 from afterglow.backends.cpu.target import Target
 from afterglow.support.lazy_dataclass import dataclass
-from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent
+from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent, smallest
 
 MOST_VECTORS = 4
 """Vectors side by side in a panel."""
@@ -69,6 +70,11 @@ class QuantizedPlan:
     def tiles(self) -> int:
         """Tiles of a batch."""
         return math.prod(self.outer.extents) * self.in_line
+
+    @property
+    def fetches(self) -> bool:
+        """Whether panels are fetched ahead."""
+        return smallest(self.tiles) <= FEW_TILES
 
 
 def plan_of(problem: QuantizedProblem, target: Target) -> QuantizedPlan:

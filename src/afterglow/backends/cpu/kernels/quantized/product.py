@@ -136,7 +136,7 @@ class RegisterProduct(Product):
 
     def __init__(self, p: Phase, problem: QuantizedProblem, plan: QuantizedPlan) -> None:
         super().__init__(p, problem, plan)
-        self.lines = plan.panels.lines_in(p)
+        self.lines = plan.panels.lines_in(p, fetches=plan.fetches)
 
     def write_block(self, block: Block) -> None:
         """See the base class."""

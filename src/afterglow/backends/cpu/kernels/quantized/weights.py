@@ -63,13 +63,13 @@ class BytePanels(Panels):
         line = self.line * dtype.itemsize
         return min(ALIGNMENT, line & -line)
 
-    def lines_in(self, p: Phase) -> LinesOf:
-        """The lines of a panel by its number. Ask before loops."""
+    def lines_in(self, p: Phase, *, fetches: bool = False) -> LinesOf:
+        """The lines of a panel by its number, fetched ahead or not. Ask before loops."""
         factors, alignment = self.pointer(p), self.alignment(self.dots.weight)
 
         def lines(place: Value) -> Lines:
             panel = (factors + place * self.size).aligned(alignment)
-            return EvenLines(panel, self.problem, self.dots, self.vectors)
+            return EvenLines(panel, self.problem, self.dots, self.vectors, fetches)
 
         return lines
 

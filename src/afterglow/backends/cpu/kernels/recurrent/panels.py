@@ -8,7 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
-from afterglow.backends.cpu.llvm.emitter import Pointer, convert, smaller
+from afterglow.backends.cpu.llvm.emitter import (
+    Index,
+    Pointer,
+    Value,
+    convert,
+    equal,
+    select,
+    smaller,
+)
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, Phase, Storage
 from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.packing import Pack
@@ -31,6 +39,15 @@ def panels_of(problem: RecurrentProblem, target: Target) -> Panels:
     lanes = full_lanes(target, problem.dtype)
     wide = largest(problem.batch) < FEW_STATES and problem.width > lanes
     return Panels.filled(problem.width, lanes, 2 if wide else 1)
+
+
+def back_and_forth(step: Value, number: Value, first: Index, end: Index) -> Value:
+    """A number of a loop from `first` to `end`, counted backwards in every other step.
+
+    A step begins with the weights that the one before it read last, which are still in a near
+    cache. Read in one order, weights of more than that cache would never be found there.
+    """
+    return select(equal(step & 1, 1), first + end - 1 - number, number)
 
 
 def open_panels(p: Phase, problem: RecurrentProblem, panels: Panels, gates: Gates) -> Pointer:

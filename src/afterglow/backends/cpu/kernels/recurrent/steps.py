@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from afterglow.backends.cpu.kernels.recurrent.cells import Stage, stages_of, states_of, values_of
-from afterglow.backends.cpu.kernels.recurrent.panels import panels_of
+from afterglow.backends.cpu.kernels.recurrent.panels import back_and_forth, panels_of
 from afterglow.backends.cpu.kernels.recurrent.problem import RecurrentProblem
 from afterglow.backends.cpu.kernels.recurrent.products import (
     open_product,
@@ -97,7 +97,8 @@ def _write_steps_alone(
             first = block * rows if blocks > 1 else p.e.index(0)
             for stage in stages:
                 writer.prepare(stage, step, first, rows)
-                with p.e.loop(panels.count, name="panel") as panel:
+                with p.e.loop(panels.count, name="panel") as number:
+                    panel = back_and_forth(step, number, 0, panels.count)
                     writer.write(stage, step, panel, first, rows)
 
 
@@ -123,8 +124,9 @@ def _write_shared_steps(
         with kernel.phase(panels.count, _work(problem, stage), f"stage{number}") as p:
             writer = _Steps(p, problem, panels, stages)
             counters = _open_counters(p, f"steps{number}")
-            with p.units() as panel:
-                step = counters.load(panel)
+            step = counters.load(p.begin)
+            with p.units() as unit:
+                panel = back_and_forth(step, unit, p.begin, p.end)
                 writer.write(stage, step, panel, p.e.index(0), problem.batch)
                 counters.store(step + 1, panel)
     made, steps = kernel.functions[before:], problem.steps
