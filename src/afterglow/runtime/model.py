@@ -289,10 +289,10 @@ class CompiledModel:
             run = version.bind_on_device(given) if isinstance(version, Version) else None
             if run is not None:
                 found = run.outputs if convert is None else [*map(convert, run.outputs)]
-                return BoundRun(run, _alone(found))
+                return BoundRun(run, one_or_all(found))
         checked = self._checked(feed)
         start, outputs = bound_on_host(self._version_for(checked), checked)
-        return BoundRun(start, _alone(_as_given(feed, [*outputs])))
+        return BoundRun(start, one_or_all(_as_given(feed, [*outputs])))
 
     def _run_into(
         self,
