@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from afterglow.backends.cuda.compile.compiler import job_of
 from afterglow.backends.cuda.compile.worker import compile_job
 from afterglow.backends.cuda.kernels.kernel import Kernel, KernelSource
 from afterglow.backends.cuda.kernels.table import write_elementwise
@@ -214,18 +215,6 @@ def run(source: KernelSource, memory: dict[Buffer, Array]) -> list[Array]:
 
 def compiled(source: KernelSource) -> bytes:
     """The machine code of a kernel, by the compiler in this process."""
-    facts, code = compile_job(
-        {
-            "name": source.name,
-            "text": source.text,
-            "types": list(source.types),
-            "aligned": list(source.aligned),
-            "arch": TARGET.arch,
-            "warps": source.warps,
-            "stages": source.stages,
-            "fuses": source.fuses,
-            "most_shared": TARGET.shared_bytes,
-        }
-    )
+    facts, code = compile_job(job_of(source, TARGET))
     assert facts["scratch"] == 0
     return code

@@ -103,7 +103,7 @@ def try_kernels(
     keys = {name: _key(source, target, identity) for name, source in unique.items()}
     found = {name: _cached(cache, key) for name, key in keys.items()}
     missing = [source for name, source in unique.items() if found[name] is None]
-    jobs = [_job(source, target) for source in missing]
+    jobs = [job_of(source, target) for source in missing]
     answers = run_jobs(jobs, _processes(), seconds=seconds, progress=progress)
     fresh = {
         source.name: _outcome(source, answer, target)
@@ -144,8 +144,8 @@ def _processes() -> int:
     return max(1, min(usable_cores(), usable_memory() // _PROCESS_BYTES))
 
 
-def _job(source: KernelSource, target: CudaTarget) -> Job:
-    """What a process is told."""
+def job_of(source: KernelSource, target: CudaTarget) -> Job:
+    """What compiles a kernel is told."""
     return {
         "name": source.name,
         "text": source.text,
@@ -162,7 +162,7 @@ def _job(source: KernelSource, target: CudaTarget) -> Job:
 
 def _key(source: KernelSource, target: CudaTarget, identity: str) -> str:
     """Equal for kernels that compile to the same code, for targets with room for it."""
-    return digest_of_texts([_FORMAT, identity, json.dumps(_job(source, target))])
+    return digest_of_texts([_FORMAT, identity, json.dumps(job_of(source, target))])
 
 
 def _outcome(
