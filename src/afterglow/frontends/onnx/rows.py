@@ -110,9 +110,11 @@ def _split_lists(loop: NodeProto, places: Sequence[int]) -> list[NodeProto]:
         parts, present = [rows_name(name), count_name(name)], name + "\0present"
         loop.output[place], loop.output[outputs + place] = parts
         for op, given, made in ((FIRST_ROWS, parts, present), (SEQUENCE_OF_ROWS, [present], name)):
-            node = NodeProto(op_type=op, input=given, output=[made], name=loop.name)
-            node.domain = ROWS_DOMAIN
-            nodes.append(node)
+            nodes.append(
+                NodeProto(
+                    op_type=op, input=given, output=[made], name=loop.name, domain=ROWS_DOMAIN
+                )
+            )
     return nodes
 
 
