@@ -1,8 +1,8 @@
 """The classes of ONNX's messages, without the rest of the library that defines them.
 
-`import onnx` also brings what checks, converts and infers, which takes five times the time and the
-memory. The module with the classes needs protobuf alone. It is loaded under its own name, so that
-a later `import onnx` takes the same: a message never has two classes.
+`import onnx` also brings what checks, converts and infers, which takes four times the time and five
+times the memory. The module with the classes needs protobuf alone. It is loaded under its own name,
+so that a later `import onnx` takes the same: a message never has two classes.
 """
 
 from __future__ import annotations
