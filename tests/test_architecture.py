@@ -79,6 +79,8 @@ DOORS = {
     "afterglow.frontends.huggingface.front_end": "the same",
     "afterglow.frontends.onnx.front_end": "the library that reads ONNX files, once one is opened",
     "afterglow.frontends.onnx.registry": "the same, for ops that only the standard defines",
+    "afterglow.frontends.onnx.source": "all of that library, for types that are inferred",
+    "afterglow.frontends.onnx.tensors": "the same, for tensors of rare forms",
     "afterglow.frontends.torch.front_end": "PyTorch, once a program of it is opened",
     "afterglow.frontends.tflite.front_end": "the library that reads TFLite files",
     "afterglow.runtime.background": "futures and threads, for what runs in the background",

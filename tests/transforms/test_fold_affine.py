@@ -12,7 +12,7 @@ from afterglow.ops.normalization import BatchNorm
 from afterglow.transforms.fold_affine import FOLD_AFFINE
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
-from afterglow.types.scaled import ScaledArray
+from afterglow.types.later import ScaledArray
 from tests.transforms.rewriting import assert_same_meaning, check_declines, check_rewrites
 
 CONV = "{strides = (1,), pads = (0, 0), dilations = (1,), groups = 1}"

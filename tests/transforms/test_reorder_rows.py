@@ -1,10 +1,12 @@
 """Weights behind a flattened feature map."""
 
+import numpy as np
 import pytest
 
 from afterglow.graph import Function, parse_module
 from afterglow.ops.movement import Transpose
 from afterglow.transforms.reorder_rows import REORDER_ROWS
+from afterglow.types.later import ReorderedArray
 from tests.transforms.rewriting import assert_same_meaning, check_declines, check_rewrites, program
 
 
@@ -94,3 +96,23 @@ def test_weights_that_are_not_known_stay() -> None:
             "%y = matmul(%f, %w) {transpose_lhs = false, transpose_rhs = false} : f32[5, 1]",
         ),
     )
+
+
+@pytest.mark.parametrize(("shape", "flag"), [("12, 2048", "false"), ("2048, 12", "true")])
+def test_large_weights_are_reordered_when_somebody_reads_them(shape: str, flag: str) -> None:
+    rows = [int(extent) for extent in shape.split(",")]
+    text = program(
+        "%x: f32[1, 2, 2, 3]",
+        f"const @w : f32[{shape}] = fill 0",
+        "%t = transpose(%x) {perm = (0, 3, 1, 2)} : f32[1, 3, 2, 2]",
+        "%f = reshape(%t) {shape = (1, 12)} : f32[1, 12]",
+        f"%y = matmul(%f, @w) {{transpose_lhs = false, transpose_rhs = {flag}}} : f32[1, 2048]",
+    )
+    before, after = parse_module(text), parse_module(text)
+    weights = np.random.default_rng(0).standard_normal(rows).astype(np.float32)
+    for module in (before, after):
+        next(iter(module.constants.values())).data = weights
+    assert REORDER_ROWS.run(after.main)
+    contents = [constant.content for constant in after.constants.values()]
+    assert [type(content) for content in contents if content is not weights] == [ReorderedArray]
+    assert_same_meaning(before.main, after.main)

@@ -50,6 +50,14 @@ class Caching(Protocol):
 
 
 @runtime_checkable
+class WarmingUp(Protocol):
+    """Has work to do that no model decides about."""
+
+    def warm_up(self) -> None:
+        """Begin that work in the background, while passes run over a model."""
+
+
+@runtime_checkable
 class ExactExtents(Protocol):
     """Makes programs for one extent of each dimension, none for ranges of extents."""
 

@@ -7,7 +7,14 @@ from dataclasses import replace
 from functools import cached_property
 
 from afterglow.backends.backend import Backend, Settings
-from afterglow.backends.capabilities import Caching, ExactExtents, Listing, Tuning, Verifying
+from afterglow.backends.capabilities import (
+    Caching,
+    ExactExtents,
+    Listing,
+    Tuning,
+    Verifying,
+    WarmingUp,
+)
 from afterglow.backends.policy import Policy
 from afterglow.backends.registry import backend_factory
 from afterglow.driver.cache import CompileCache
@@ -370,6 +377,8 @@ class Stages:
     def finish(self, module: Module) -> CompiledFunction:
         """All stages from an imported module on."""
         self.check_runs_here()
+        if isinstance(self.backend, WarmingUp):
+            self.backend.warm_up()
         inputs = [placeholder.name for placeholder in module.main.inputs]
         outputs = [output.name for output in module.main.outputs]
         return self.finish_optimised(self.optimise(module), inputs, outputs)

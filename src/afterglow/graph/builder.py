@@ -15,7 +15,7 @@ from afterglow.support.errors import CompileError, TypeRuleError
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean
 from afterglow.types.extent import UndecidedExtentError
-from afterglow.types.scaled import ScaledArray
+from afterglow.types.later import LaterArray
 from afterglow.types.tensor import ExtentError
 
 
@@ -92,7 +92,7 @@ class Builder:
         finally:
             self.predicate = outer
 
-    def constant(self, data: Array | ScaledArray, name: str = "constant") -> Constant:
+    def constant(self, data: Array | LaterArray, name: str = "constant") -> Constant:
         """Own an array in the function's module."""
         return self.function.module.constant(name, data)
 

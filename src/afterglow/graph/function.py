@@ -15,8 +15,8 @@ from afterglow.support.lazy_dataclass import dataclass
 from afterglow.support.names import NameScope
 from afterglow.types import Array, FillLevel, Quantization, TensorType
 from afterglow.types.extent import Extents, RangedExtent, undecided, walk_extents
+from afterglow.types.later import LaterArray, source_of
 from afterglow.types.mapped import release_pages
-from afterglow.types.scaled import ScaledArray, source_of
 
 
 @dataclass
@@ -236,7 +236,7 @@ class Module:
         return Function(next(free for free in names if free not in self.functions), self)
 
     def constant(
-        self, name: str, data: Array | ScaledArray, type: TensorType | None = None
+        self, name: str, data: Array | LaterArray, type: TensorType | None = None
     ) -> Constant:
         """Add a constant under `name`, or a name like it."""
         constant = Constant(self._names.claim(name), data, type)

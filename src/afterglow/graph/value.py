@@ -12,7 +12,7 @@ from afterglow.graph.op import Op
 from afterglow.graph.origins import Origins
 from afterglow.types import Array, DType, FillLevel, Quantization, TensorType
 from afterglow.types.extent import walk_extents
-from afterglow.types.scaled import ScaledArray, array_of
+from afterglow.types.later import LaterArray, array_of
 
 if TYPE_CHECKING:
     from afterglow.graph.function import Function
@@ -71,9 +71,7 @@ class Constant(Value):
 
     __match_args__ = ("data",)
 
-    def __init__(
-        self, name: str, data: Array | ScaledArray, type: TensorType | None = None
-    ) -> None:
+    def __init__(self, name: str, data: Array | LaterArray, type: TensorType | None = None) -> None:
         super().__init__(name, type or TensorType(DType.of(data.dtype), data.shape))
         self.content = data
 

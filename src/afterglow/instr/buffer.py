@@ -10,7 +10,7 @@ import numpy as np
 from afterglow.support.names import spell
 from afterglow.types import Array, FillLevel, Quantization, TensorType
 from afterglow.types.extent import largest
-from afterglow.types.scaled import ScaledArray, array_of
+from afterglow.types.later import LaterArray, array_of
 
 
 class Access(Enum):
@@ -67,7 +67,7 @@ class Buffer:
         base: Buffer | None = None,
         start: int = 0,
         strides: Sequence[int] | None = None,
-        data: Array | ScaledArray | None = None,
+        data: Array | LaterArray | None = None,
     ) -> None:
         self.name = name
         self.type = type

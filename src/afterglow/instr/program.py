@@ -20,7 +20,7 @@ from afterglow.support.errors import UsageError
 from afterglow.support.names import NameScope
 from afterglow.types import Array, Interface, MemoryPlan, Port, TensorType
 from afterglow.types.extent import Dim, dims_of, walk_extents
-from afterglow.types.scaled import ScaledArray
+from afterglow.types.later import LaterArray
 
 
 class Program:
@@ -46,7 +46,7 @@ class Program:
         region: Region,
         name: str,
         type: TensorType,
-        data: Array | ScaledArray | None = None,
+        data: Array | LaterArray | None = None,
     ) -> Buffer:
         """Add a whole buffer; one of the arena lives from its `Alloc` to its `Dealloc`."""
         buffer = Buffer(self.names.claim(name), type, region, data=data)

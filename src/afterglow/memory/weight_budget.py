@@ -8,13 +8,13 @@ ones that lose the least time for each byte that is saved.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heapify, heapreplace
 
 from afterglow.instr import Buffer, KernelPlan, OpInstr, Program, Stack
 from afterglow.memory.cancellation import cancellation_sensitive
 from afterglow.memory.kernel_plans import set_plan
 from afterglow.memory.workspace import AlternativePlans
+from afterglow.support.lazy_dataclass import dataclass
 
 LEAST_ROOM = 1 << 20
 """Bytes that the weights of any model may grow by."""

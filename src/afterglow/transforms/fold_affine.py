@@ -18,10 +18,7 @@ from afterglow.transforms.matching.affine import Affine, affine_of, normalizatio
 from afterglow.transforms.matching.values import has_one_use
 from afterglow.types import Array
 from afterglow.types.dtype import f32
-from afterglow.types.scaled import ScaledArray, scaled
-
-LARGE = 1 << 16
-"""Bytes of a weight from which on its product is computed when somebody reads it."""
+from afterglow.types.later import LARGE, LaterArray, ScaledArray, scaled
 
 
 @rewrite(BatchNorm, Add, Sub, Mul, Div)
@@ -55,7 +52,7 @@ def fold_into_convolution_after(node: Node, b: Builder) -> Value | None:
 def _with_parameters(
     b: Builder,
     conv: Node,
-    weight: Array | ScaledArray | None,
+    weight: Array | LaterArray | None,
     scale: Array,
     shift: Array,
     x: Value | None = None,
@@ -163,7 +160,7 @@ def split_normalization(node: Node, b: Builder) -> Value | None:
     return None
 
 
-def _scaled(weight: Constant, factor: Array) -> Array | ScaledArray | None:
+def _scaled(weight: Constant, factor: Array) -> Array | LaterArray | None:
     """The weight times a factor; None if others need it as it is, or the product overflows."""
     if np.all(factor == 1):
         return weight.content
@@ -184,7 +181,7 @@ def _rounded(vector: Array, like: Constant) -> Array | None:
     return rounded if np.isfinite(rounded).all() else None
 
 
-def _owned(b: Builder, data: Array | ScaledArray, old: Constant) -> Constant:
+def _owned(b: Builder, data: Array | LaterArray, old: Constant) -> Constant:
     return old if data is old.content else b.constant(data, old.name)
 
 

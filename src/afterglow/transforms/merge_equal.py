@@ -20,7 +20,8 @@ from afterglow.graph import (
 )
 from afterglow.passes import Pass
 from afterglow.types import Array
-from afterglow.types.scaled import ScaledArray
+from afterglow.types.later import LaterArray
+from afterglow.types.mapped import release_pages
 
 SAMPLES = 64
 """The number of elements of a constant that are hashed; equal hashes are compared in full."""
@@ -97,17 +98,23 @@ def _replace_constants(module: Module, kept_of: Mapping[Constant, Constant]) -> 
 
 def _fingerprint(constant: Constant) -> Hashable:
     """Equal for equal constants, and cheap: a few elements stand for all."""
-    if isinstance(constant.content, ScaledArray):
+    if isinstance(constant.content, LaterArray):
         return constant.type, id(constant.content)
     data = constant.data
     places = np.linspace(0, data.size - 1, min(data.size, SAMPLES)).astype(np.int64)
     sample = data.reshape(-1) if data.size <= SAMPLES else data.flat[places]
     content = tuple(sample) if sample.dtype == object else sample.tobytes()
+    release_pages(data)
     return constant.type, content
 
 
 def _equal(a: Constant, b: Constant) -> bool:
-    return a.content is b.content or _same_content(a.data, b.data)
+    if a.content is b.content:
+        return True
+    same = _same_content(a.data, b.data)
+    release_pages(a.data)
+    release_pages(b.data)
+    return same
 
 
 def _same_content(a: Array, b: Array) -> bool:

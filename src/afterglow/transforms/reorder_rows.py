@@ -17,6 +17,7 @@ from afterglow.transforms.layouts.moved import has_constant_rows
 from afterglow.transforms.layouts.permutations import inverse
 from afterglow.transforms.matching.values import constant_like
 from afterglow.types import Array
+from afterglow.types.later import LARGE, LaterArray, ReorderedArray
 
 
 @rewrite(MatMul)
@@ -48,13 +49,10 @@ def _reordered(b: Builder, weights: Value, columns: Layout, axis: int) -> Value:
     raise AssertionError("only constants have rows to reorder")
 
 
-def _in_order(data: Array, columns: Layout, axis: int) -> Array:
-    """An array whose elements along one axis come in another order; this copies."""
-    before, after = data.shape[:axis], data.shape[axis + 1 :]
-    cut = data.reshape(*before, *columns.factors, *after)
-    behind = range(axis + len(columns.perm), cut.ndim)
-    perm = (*range(axis), *(axis + place for place in columns.perm), *behind)
-    return cut.transpose(perm).reshape(data.shape)
+def _in_order(data: Array, columns: Layout, axis: int) -> Array | LaterArray:
+    """An array whose elements along one axis come in another order."""
+    later = ReorderedArray(data, axis, columns.factors, columns.perm)
+    return later if data.nbytes >= LARGE else later.array()
 
 
 REORDER_ROWS = RewritePass("reorder-rows", (reorder_rows,))

@@ -18,6 +18,7 @@ from afterglow.backends.cpu.codegen.build import build
 from afterglow.backends.cpu.codegen.generate import host_steps
 from afterglow.backends.cpu.codegen.kernel_cache import caching_compiler
 from afterglow.backends.cpu.codegen.planner import Planner
+from afterglow.backends.cpu.codegen.pool import PoolInBackground
 from afterglow.backends.cpu.target import HOST, HOST_WITHOUT_TILES, NAMED, Target
 from afterglow.backends.cpu.tools import tuning
 from afterglow.backends.cpu.tools.listing import assembly_text, llvm_text
@@ -55,6 +56,7 @@ class Cpu:
         self.policy = self.settings.policy
         self.compiled = caching_compiler(self.settings.kernels)
         self._planner = Planner(self.target, self.policy)
+        self._pool: PoolInBackground | None = None
 
     @property
     def cache_bytes(self) -> int:
@@ -71,6 +73,10 @@ class Cpu:
         """The kernels for a step within the policy, the one to take first."""
         return self._planner.plans(step, exact=exact)
 
+    def warm_up(self) -> None:
+        """Begin to make the code of the thread pool, the same for all models."""
+        self._pool = PoolInBackground(self.target, self.compiled)
+
     def compile(self, program: Program) -> Artifact:
         """Machine code of a planned program."""
         return to_artifact(self._build(program), program.planned)
@@ -85,6 +91,7 @@ class Cpu:
             apart=apart,
             by_instruction=by_instruction,
             unchecked=self.policy.unchecked,
+            pool=self._pool,
         )
 
     def verifying(self, program: Program, options: LoadOptions) -> VerifyingExecutable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from afterglow.frontends.common.lists import extended, row_list
 from afterglow.frontends.definition.context import (
@@ -19,6 +19,7 @@ from afterglow.ops.elementwise import Less
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import Iota
 from afterglow.ops.movement import Concat, Expand, Reshape, slice_axis
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 from afterglow.types.dtype import boolean, i64
 

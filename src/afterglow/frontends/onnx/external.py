@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onnx import TensorProto
-
 from afterglow.frontends.definition.problems import DataFileError
+from afterglow.frontends.onnx.messages import TensorProto
 from afterglow.frontends.onnx.wire import OWN_FILE
 from afterglow.support.errors import ModelError
 from afterglow.support.regular_file import map_file, path_inside

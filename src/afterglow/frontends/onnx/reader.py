@@ -9,13 +9,20 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
-import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 
 from afterglow.frontends.content import Content
 from afterglow.frontends.definition.model import ModelDef
-from afterglow.frontends.definition.rows import proto_graphs, with_rows
 from afterglow.frontends.onnx.external import DataFiles
+from afterglow.frontends.onnx.messages import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+)
+from afterglow.frontends.onnx.rows import proto_graphs, with_rows
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
 from afterglow.frontends.onnx.translate import translate_model
 from afterglow.frontends.onnx.wire import OWN_FILE, without_weights
@@ -24,7 +31,7 @@ from afterglow.support.errors import ModelError, UsageError, warn
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
-ModelSource: TypeAlias = "str | Path | bytes | Content | onnx.ModelProto"
+ModelSource: TypeAlias = "str | Path | bytes | Content | ModelProto"
 
 _ZIP = b"PK\x03\x04"
 
@@ -33,7 +40,7 @@ _ZIP = b"PK\x03\x04"
 class ModelFile:
     """A model without the data of its large tensors, and the files in which those lie."""
 
-    proto: onnx.ModelProto
+    proto: ModelProto
     files: DataFiles
     _warned: set[str] = field(default_factory=set, compare=False, repr=False)
 
@@ -48,7 +55,7 @@ class ModelFile:
         """The model as plain values."""
         return translate_model(self.proto, self.files, self.warn)
 
-    def array(self, tensor: onnx.TensorProto) -> Array:
+    def array(self, tensor: TensorProto) -> Array:
         """The elements of a tensor of this model; not to be written."""
         return tensor_array(tensor, self.files)
 
@@ -62,7 +69,7 @@ class ModelFile:
         )
         return [str(name) for name in dict.fromkeys(names)]
 
-    def dense(self, tensor: onnx.SparseTensorProto) -> Array:
+    def dense(self, tensor: SparseTensorProto) -> Array:
         """The elements of a sparse tensor of this model."""
         return dense_array(tensor, self.files)
 
@@ -70,7 +77,7 @@ class ModelFile:
 def read_model(source: ModelSource) -> ModelFile:
     """Read a model. Large tensors stay in the file (or the bytes) until someone looks at them."""
     match source:
-        case onnx.ModelProto():
+        case ModelProto():
             return _checked(source, DataFiles(memoryview(b""), None))
         case Content():
             return _read(source)
@@ -99,7 +106,7 @@ def _parse(data: memoryview, folder: Path | None) -> ModelFile:
             "the file is not an ONNX model but a compiled one", help="afterglow.load reads it"
         )
     try:
-        proto = onnx.ModelProto.FromString(without_weights(data))
+        proto = ModelProto.FromString(without_weights(data))
     except DecodeError as error:
         if "MaxDepth" in str(error):
             raise ModelError(
@@ -109,7 +116,7 @@ def _parse(data: memoryview, folder: Path | None) -> ModelFile:
     return _checked(proto, DataFiles(data, folder))
 
 
-def _checked(proto: onnx.ModelProto, files: DataFiles) -> ModelFile:
+def _checked(proto: ModelProto, files: DataFiles) -> ModelFile:
     if not proto.HasField("graph"):
         raise ModelError("the file is not an ONNX model: it has no graph")
     graphs = [_names_in_graph(proto.graph), *map(_names_in_function, proto.functions)]
@@ -119,7 +126,7 @@ def _checked(proto: onnx.ModelProto, files: DataFiles) -> ModelFile:
     return ModelFile(with_rows(proto), files)
 
 
-def _names_in_graph(graph: onnx.GraphProto) -> Iterator[str]:
+def _names_in_graph(graph: GraphProto) -> Iterator[str]:
     yield graph.name
     for info in chain(graph.input, graph.output):
         yield info.name
@@ -130,7 +137,7 @@ def _names_in_graph(graph: onnx.GraphProto) -> Iterator[str]:
         yield from _names_in_node(node)
 
 
-def _names_in_function(function: onnx.FunctionProto) -> Iterator[str]:
+def _names_in_function(function: FunctionProto) -> Iterator[str]:
     yield from (function.name, function.domain, function.overload)
     yield from chain(function.input, function.output, function.attribute)
     yield from (entry.domain for entry in function.opset_import)
@@ -138,7 +145,7 @@ def _names_in_function(function: onnx.FunctionProto) -> Iterator[str]:
         yield from _names_in_node(node)
 
 
-def _names_in_node(node: onnx.NodeProto) -> Iterator[str]:
+def _names_in_node(node: NodeProto) -> Iterator[str]:
     yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
     for attribute in node.attribute:
         yield from (attribute.name, attribute.ref_attr_name)
@@ -146,7 +153,7 @@ def _names_in_node(node: onnx.NodeProto) -> Iterator[str]:
         yield from _names_in_graph(graph)
 
 
-def tensors_of(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+def tensors_of(proto: ModelProto) -> Iterator[TensorProto]:
     """Every tensor of a model: those of its graphs, of their nodes, and of functions."""
     yield from _tensors_in_graph(proto.graph)
     for function in proto.functions:
@@ -154,7 +161,7 @@ def tensors_of(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
             yield from _tensors_in_node(node)
 
 
-def _tensors_in_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+def _tensors_in_graph(graph: GraphProto) -> Iterator[TensorProto]:
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
@@ -162,7 +169,7 @@ def _tensors_in_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
         yield from _tensors_in_node(node)
 
 
-def _tensors_in_node(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+def _tensors_in_node(node: NodeProto) -> Iterator[TensorProto]:
     for attribute in node.attribute:
         yield from (attribute.t, *attribute.tensors)
         yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)

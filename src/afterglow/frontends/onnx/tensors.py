@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from types import ModuleType
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
 from afterglow.frontends.definition.limits import MOST_BYTES, MOST_GROWTH, check_rank
 from afterglow.frontends.onnx.external import DataFiles
+from afterglow.frontends.onnx.messages import SparseTensorProto, TensorProto
 from afterglow.support.errors import AfterglowError, ModelError, UnsupportedError
 from afterglow.types import Array, DType
-from afterglow.types.dtype import Kind
+from afterglow.types.dtype import Kind, f32, f64, i32, i64
 from afterglow.types.onnx_elements import dtype_of
 
 MOST_DENSE_BYTES = 2**30
 """A sparse tensor that takes more when it is written out, and `MOST_GROWTH` times what is stored of
 it, is refused."""
+_LISTED = {f32: "float_data", f64: "double_data", i32: "int32_data", i64: "int64_data"}
+"""The fields that list elements of a type as they are."""
 
 
 def tensor_array(tensor: TensorProto, files: DataFiles) -> Array:
@@ -50,7 +52,7 @@ def _array(tensor: TensorProto, files: DataFiles) -> Array:
     return _from_numbers(tensor, dtype, shape)
 
 
-def dense_array(sparse: onnx.SparseTensorProto, files: DataFiles) -> Array:
+def dense_array(sparse: SparseTensorProto, files: DataFiles) -> Array:
     """The elements of a sparse tensor, with its zeros written out."""
     values = tensor_array(sparse.values, files).reshape(-1)
     indices = tensor_array(sparse.indices, files)
@@ -106,20 +108,35 @@ def _from_bytes(
         return np.empty(shape, dtype.numpy)
     if dtype.bits < 8:
         packed = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=bytes(data))
-        return numpy_helper.to_array(packed)
+        return _array_by_library(packed)
     return np.frombuffer(data, dtype.numpy).reshape(shape)
 
 
 def _from_numbers(tensor: TensorProto, dtype: DType, shape: tuple[int, ...]) -> Array:
     """From the field that holds elements of such a type as a list of plain numbers."""
-    stored = len(getattr(tensor, helper.tensor_dtype_to_field(tensor.data_type)))
     expected = math.prod(shape)
+    if dtype in _LISTED:
+        listed = getattr(tensor, _LISTED[dtype])
+        _check_count("numbers", len(listed), expected, shape)
+        return np.array(listed, dtype.numpy).reshape(shape)
     if dtype.bits < 8:
         expected = _packed_bytes(dtype, shape)
     elif dtype.kind is Kind.COMPLEX:
         expected *= 2
-    _check_count("numbers", stored, expected, shape)
-    return numpy_helper.to_array(tensor)
+    _check_count("numbers", _library().count_numbers(tensor), expected, shape)
+    return _array_by_library(tensor)
+
+
+def _array_by_library(tensor: TensorProto) -> Array:
+    found: Array = _library().array_of(tensor)
+    return found
+
+
+def _library() -> ModuleType:
+    """What reads the forms of tensors that few models have: it needs all of ONNX's library."""
+    import afterglow.frontends.onnx.library as library  # noqa: PLC0415
+
+    return library
 
 
 def _packed_bytes(dtype: DType, shape: tuple[int, ...]) -> int:

@@ -7,9 +7,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-import onnx
-from onnx import AttributeProto
-
 from afterglow.frontends.definition.model import (
     AttributeDef,
     AttributeKind,
@@ -23,6 +20,18 @@ from afterglow.frontends.definition.model import (
     ValueDef,
 )
 from afterglow.frontends.onnx.external import DataFiles
+from afterglow.frontends.onnx.messages import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    OperatorSetIdProto,
+    SparseTensorProto,
+    TensorProto,
+    TensorShapeProto,
+    ValueInfoProto,
+)
 from afterglow.frontends.onnx.registry import ONNX, normal_domain
 from afterglow.frontends.onnx.tensors import dense_array, tensor_array
 from afterglow.support.errors import AfterglowError
@@ -46,9 +55,7 @@ _KINDS: dict[int, AttributeKind] = {
 }
 
 
-def translate_model(
-    proto: onnx.ModelProto, files: DataFiles, warn: Callable[[str], None]
-) -> ModelDef:
+def translate_model(proto: ModelProto, files: DataFiles, warn: Callable[[str], None]) -> ModelDef:
     """A model; its tensors are read from the files when someone asks for their elements."""
     translator = _Translator(files)
     return ModelDef(
@@ -62,7 +69,7 @@ def translate_model(
     )
 
 
-def translate_function(proto: onnx.FunctionProto) -> FunctionDef:
+def translate_function(proto: FunctionProto) -> FunctionDef:
     """A function whose tensors are all in the message itself."""
     return _Translator(DataFiles(memoryview(b""), None)).function(proto)
 
@@ -78,13 +85,13 @@ class _Translator:
     def __init__(self, files: DataFiles) -> None:
         self.files = files
 
-    def main(self, proto: onnx.GraphProto) -> GraphDef:
+    def main(self, proto: GraphProto) -> GraphDef:
         """The main graph, whose inputs and outputs are the model's."""
         inputs = tuple(_declared(info, "input") for info in proto.input)
         outputs = tuple(_declared(info, "output") for info in proto.output)
         return replace(self.graph(proto), input=inputs, output=outputs)
 
-    def graph(self, proto: onnx.GraphProto) -> GraphDef:
+    def graph(self, proto: GraphProto) -> GraphDef:
         sparse = proto.sparse_initializer
         return GraphDef(
             proto.name,
@@ -95,7 +102,7 @@ class _Translator:
             {info.name: type for info in proto.value_info if (type := _inner_type(info))},
         )
 
-    def function(self, proto: onnx.FunctionProto) -> FunctionDef:
+    def function(self, proto: FunctionProto) -> FunctionDef:
         return FunctionDef(
             proto.name,
             normal_domain(proto.domain),
@@ -107,7 +114,7 @@ class _Translator:
             _opsets(proto.opset_import),
         )
 
-    def node(self, proto: onnx.NodeProto) -> NodeDef:
+    def node(self, proto: NodeProto) -> NodeDef:
         attributes = {attribute.name: self.attribute(attribute) for attribute in proto.attribute}
         return NodeDef(
             proto.op_type,
@@ -142,12 +149,12 @@ class _Translator:
             AttributeKind.STRINGS: lambda proto: tuple(map(_text, proto.strings)),
         }
 
-    def tensor(self, proto: onnx.TensorProto) -> TensorDef:
+    def tensor(self, proto: TensorProto) -> TensorDef:
         place = "" if not proto.external_data else str(proto)
         read = partial(tensor_array, proto, self.files)
         return TensorDef(proto.name, read, place, _tensor_type(proto))
 
-    def sparse_tensor(self, proto: onnx.SparseTensorProto) -> TensorDef:
+    def sparse_tensor(self, proto: SparseTensorProto) -> TensorDef:
         return TensorDef(proto.values.name, partial(dense_array, proto, self.files))
 
 
@@ -156,17 +163,17 @@ def _text(data: bytes | str) -> str:
     return data.decode("utf-8", "replace") if isinstance(data, bytes) else data
 
 
-def _tensor_type(proto: onnx.TensorProto) -> TensorType | None:
+def _tensor_type(proto: TensorProto) -> TensorType | None:
     """What a tensor says that it is, if it can be that."""
     dtype, shape = DTYPE_OF_ONNX.get(proto.data_type), tuple(proto.dims)
     return None if dtype is None or any(n < 0 for n in shape) else TensorType(dtype, shape)
 
 
-def _opsets(entries: Iterable[onnx.OperatorSetIdProto]) -> tuple[tuple[str, int], ...]:
+def _opsets(entries: Iterable[OperatorSetIdProto]) -> tuple[tuple[str, int], ...]:
     return tuple((normal_domain(entry.domain), entry.version) for entry in entries)
 
 
-def _declared(info: onnx.ValueInfoProto, role: str) -> ValueDef:
+def _declared(info: ValueInfoProto, role: str) -> ValueDef:
     """An input or output of the model, whose element type must be one that there is."""
     number = info.type.tensor_type.elem_type
     if info.type.WhichOneof("value") == "tensor_type" and (number or role == "input"):
@@ -177,7 +184,7 @@ def _declared(info: onnx.ValueInfoProto, role: str) -> ValueDef:
     return _value(info)
 
 
-def _value(info: onnx.ValueInfoProto) -> ValueDef:
+def _value(info: ValueInfoProto) -> ValueDef:
     kind = info.type.WhichOneof("value")
     if kind is None:
         return ValueDef(info.name)
@@ -188,7 +195,7 @@ def _value(info: onnx.ValueInfoProto) -> ValueDef:
     return ValueDef(info.name, TypeDef("tensor", DTYPE_OF_ONNX.get(type.elem_type), shape))
 
 
-def _inner_type(info: onnx.ValueInfoProto) -> TypeDef | None:
+def _inner_type(info: ValueInfoProto) -> TypeDef | None:
     """What is declared of a value inside, without the names that type inference makes up."""
     type = _value(info).type
     if type is None or type.shape is None:
@@ -197,7 +204,7 @@ def _inner_type(info: onnx.ValueInfoProto) -> TypeDef | None:
     return replace(type, shape=tuple(shape))
 
 
-def _extent(dim: onnx.TensorShapeProto.Dimension) -> DeclaredExtent:
+def _extent(dim: TensorShapeProto.Dimension) -> DeclaredExtent:
     """Exporters write -1 as well as nothing for an extent that they leave open."""
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return dim.dim_value

@@ -8,6 +8,7 @@ from afterglow.graph import Builder, Constant, Op, Value, run_op
 from afterglow.graph.builder import infer_types
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import boolean
+from afterglow.types.later import LaterArray
 
 
 def has_one_use(value: Value) -> bool:
@@ -51,6 +52,8 @@ def constant_result(op: Op, *operands: Constant) -> Array | None:
     return result if bool(np.isfinite(result).all()) else None
 
 
-def constant_like(b: Builder, source: Constant, data: Array, type: TensorType) -> Constant:
+def constant_like(
+    b: Builder, source: Constant, data: Array | LaterArray, type: TensorType
+) -> Constant:
     """Add `data`, derived from `source`, as a constant with a similar name."""
     return b.function.module.constant(source.name, data, type)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from afterglow.backends.cpu.codegen import constants as constants_module
 from afterglow.backends.cpu.codegen.constants import Constants
+from afterglow.backends.cpu.kernels.matmul.packing import pack_panels
 from afterglow.backends.cpu.micro.kernel import Packed
 from afterglow.backends.cpu.micro.packing import Packing
+from afterglow.backends.cpu.micro.tile import RegisterTile
 from afterglow.instr import Buffer, Region
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32
-from afterglow.types.scaled import ScaledArray
+from afterglow.types.later import ReorderedArray, ScaledArray
 
 
 def constant() -> Buffer:
@@ -50,6 +54,25 @@ def test_a_product_is_made_when_it_is_written_and_not_kept() -> None:
     block = constants.block()
     assert block[place : place + 24].view(np.float32).tolist() == [0, 9, 2, 12, 4, 15]
     assert [bool(x.any()) for x in packed] == [True]
+
+
+@pytest.mark.parametrize("room", [8, 60, 1000])
+def test_what_is_packed_by_rows_is_made_some_rows_at_a_time(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants_module, "MADE_BYTES", room)
+    data = np.arange(33, dtype=np.float32).reshape(11, 3)
+    later = ReorderedArray(data, 1, (3, 1), (1, 0))
+    product = ScaledArray(data, np.arange(11.0)[:, None])
+    for content in (later, product):
+        weight = Buffer("w", TensorType(f32, (11, 3)), Region.CONSTANT, data=content)
+        pack = pack_panels(RegisterTile(lanes=2, rows=1, vectors=1), f32, transposed=True)
+        constants = Constants()
+        place = constants.packed(weight, Packed(0, pack))
+        whole = pack(content.array())
+        assert isinstance(whole, Packing)
+        packed = constants.block()[place : place + whole.nbytes].view(np.float32)
+        assert np.array_equal(packed, whole.array().reshape(-1))
 
 
 def test_a_product_that_is_packed_at_once_is_made_at_once() -> None:

@@ -82,3 +82,26 @@ for name in ("aarch64", "x86-64"):
 def test_processors_of_other_kinds_are_known_when_they_are_asked_for() -> None:
     shown = subprocess.run([sys.executable, "-c", OTHERS], capture_output=True, check=True)
     assert shown.stdout.split() == [b"183", b"62"]
+
+
+AT_ONCE = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from afterglow.backends.cpu.llvm import native
+from afterglow.backends.cpu.target import Target
+target, ready = Target.of("aarch64"), Barrier(4)
+
+def compiled(_):
+    ready.wait()
+    return native.object_code("define void @f() { ret void }", target, 2)
+
+with ThreadPoolExecutor(4) as executor:
+    print(len(set(executor.map(compiled, range(4)))))
+"""
+"""Threads that are the first to ask for other processors, at the same time."""
+
+
+@pytest.mark.parametrize("time", range(3))
+def test_threads_may_ask_for_processors_of_another_kind_at_once(time: int) -> None:
+    shown = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, check=True)
+    assert shown.stdout.split() == [b"1"]

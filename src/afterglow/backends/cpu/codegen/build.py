@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 from afterglow.backends.cpu.codegen.calls import Segment, work_of_calls
 from afterglow.backends.cpu.codegen.constants import Write
 from afterglow.backends.cpu.codegen.generate import Generated, generate
-from afterglow.backends.cpu.codegen.pool import pool_image
+from afterglow.backends.cpu.codegen.pool import PoolInBackground, pool_image
 from afterglow.backends.cpu.codegen.step_names import step_names
 from afterglow.backends.cpu.link import link
 from afterglow.backends.cpu.llvm.compile import Compile, compile_module
@@ -29,13 +30,16 @@ def build(
     apart: bool = False,
     by_instruction: bool = False,
     unchecked: bool = False,
+    pool: PoolInBackground | None = None,
 ) -> NativeProgram:
     """Compile a planned program.
 
     `apart`, each instruction has a main function of its own; `by_instruction`, steps of its own.
+    The code of the thread pool is made with the rest, unless a `pool` is under way.
     """
     with quick_hand_over(), _Compiling(target, compiled) as compiling:
-        pool = compiling.executor.submit(pool_image, target, compiled)
+        image = pool.image if pool else partial(pool_image, target, compiled)
+        pool_code = compiling.executor.submit(image)
         generated = generate(
             program,
             target,
@@ -61,7 +65,7 @@ def build(
         arena_bytes=program.arena_bytes or 0,
         scratch_bytes=generated.scratch_bytes,
         checks=tuple(generated.checks),
-        pool=pool.result(),
+        pool=pool_code.result(),
         may_run_long=generated.may_run_long,
         step_text="\n".join(_one_line(n) for n in step_names(generated.segments)).encode(),
         host=_hosted(generated, hosted, unchecked) if hosted else None,

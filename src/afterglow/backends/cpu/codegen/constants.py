@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -14,14 +15,17 @@ from afterglow.instr import Buffer
 from afterglow.runtime.native.convention import ALIGNMENT
 from afterglow.runtime.native.memory import empty_bytes
 from afterglow.types import Array
+from afterglow.types.later import LaterArray
 from afterglow.types.mapped import release_pages
-from afterglow.types.scaled import ScaledArray
 
 Write: TypeAlias = Callable[[], None]
 """Writes a constant to its place in the block."""
 
 GROWTH = 2
 """How many times as large the room becomes when constants do not fit in it."""
+
+MADE_BYTES = 1 << 22
+"""About how much of an array that is computed later is in memory while it is packed by rows."""
 
 
 class Constants:
@@ -122,7 +126,7 @@ def _write(packing: Packing, memory: Array, source: Array) -> None:
 def _packing(buffer: Buffer, packed: Packed) -> tuple[Packing, Array]:
     """How a constant is written as a kernel reads it, and what the result is made from."""
     content = buffer.root.content
-    if isinstance(content, ScaledArray) and not buffer.is_view:
+    if isinstance(content, LaterArray) and not buffer.is_view:
         later = _packing_later(content, packed)
         if later is not None:
             return later, content.source
@@ -131,11 +135,13 @@ def _packing(buffer: Buffer, packed: Packed) -> tuple[Packing, Array]:
     return made if isinstance(made, Packing) else Packing.of(made), elements
 
 
-def _packing_later(content: ScaledArray, packed: Packed) -> Packing | None:
-    """The packing of a product that is made when it is written; None if it is packed at once."""
+def _packing_later(content: LaterArray, packed: Packed) -> Packing | None:
+    """The packing of what is computed when it is written; None if it is packed at once."""
     like = packed.pack(np.broadcast_to(np.zeros((), content.dtype), content.shape))
     if not isinstance(like, Packing):
         return None
+    if like.rows:
+        return replace(like, write=lambda made: _write_by_rows(made, content, packed, like.rows))
 
     def write(made: Array) -> None:
         packing = packed.pack(content.array())
@@ -143,6 +149,20 @@ def _packing_later(content: ScaledArray, packed: Packed) -> Packing | None:
         packing.write(made)
 
     return Packing(like.shape, like.dtype, write)
+
+
+def _write_by_rows(made: Array, content: LaterArray, packed: Packed, rows: int) -> None:
+    """Write a packing of so many rows an entry, some entries at once: rows are made as needed."""
+    entries = max(1, MADE_BYTES * len(made) // max(content.nbytes, 1))
+    memory = np.empty((entries * rows, *content.shape[1:]), content.dtype)
+    for first in range(0, len(made), entries):
+        own = slice(first * rows, min((first + entries) * rows, content.shape[0]))
+        part = memory[: own.stop - own.start]
+        content.write_rows(part, own.start)
+        packing = packed.pack(part)
+        assert isinstance(packing, Packing)
+        packing.write(made[first : first + entries])
+        release_pages(content.source[own])
 
 
 def _padded(nbytes: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
+from threading import Thread
 
 from afterglow.backends.cpu.link import link
 from afterglow.backends.cpu.llvm.compile import Compile, compile_module
@@ -12,6 +14,7 @@ from afterglow.backends.cpu.threads.module import pool_module
 from afterglow.backends.cpu.threads.system import IMPORTS
 from afterglow.runtime.native.image import Image
 from afterglow.runtime.native.pool import Pool, process_pool
+from afterglow.support.errors import AfterglowError
 
 
 def link_pool(module: Module, compiled: Compile = compile_module) -> Image:
@@ -27,6 +30,24 @@ def pool_image(
     if key not in _IMAGES:
         _IMAGES[key] = link_pool(pool_module(target, recording=recording), compiled)
     return _IMAGES[key]
+
+
+class PoolInBackground:
+    """Has a thread make a pool's code while there is nothing else to compile yet."""
+
+    def __init__(self, target: Target, compiled: Compile) -> None:
+        self._work = target, compiled
+        self._thread = Thread(target=self._make, name="afterglow-pool")
+        self._thread.start()
+
+    def _make(self) -> None:
+        with suppress(AfterglowError):  # whoever needs the code meets the error again
+            pool_image(*self._work)
+
+    def image(self) -> Image:
+        """The code; made anew in a process that forked meanwhile, without the thread."""
+        self._thread.join()
+        return pool_image(*self._work)
 
 
 _IMAGES: dict[tuple[Target, bool], Image] = {}

@@ -65,6 +65,8 @@ def _functions() -> dict[str, Any]:
 
 
 _CALL = _functions()
+_PREPARING = threading.Lock()
+"""Held while LLVM prepares for a kind of processors, which it finds before it is ready for them."""
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
 
@@ -153,13 +155,14 @@ def create_machine(target: Target, level: int) -> Any:
 def _family(triple: bytes) -> Any:
     """LLVM's processors of a kind; those of other kinds than this machine's when asked for."""
     problem = ctypes.c_char_p(None)
-    found = _CALL["LLVMPY_GetTargetFromTriple"](triple, ctypes.byref(problem))
-    if not found:
-        _CALL["LLVMPY_DisposeString"](problem)
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-        problem = ctypes.c_char_p(None)
+    with _PREPARING:
         found = _CALL["LLVMPY_GetTargetFromTriple"](triple, ctypes.byref(problem))
+        if not found:
+            _CALL["LLVMPY_DisposeString"](problem)
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+            problem = ctypes.c_char_p(None)
+            found = _CALL["LLVMPY_GetTargetFromTriple"](triple, ctypes.byref(problem))
     _check(found, problem, "LLVM has no such target")
     return found
 

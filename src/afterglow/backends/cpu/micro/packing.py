@@ -22,6 +22,8 @@ class Packing:
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
     write: Callable[[Array], object]
+    rows: int = 0
+    """How many rows of the source an entry of the first axis holds; 0 if it holds parts of all."""
 
     @staticmethod
     def of(array: Array) -> Packing:

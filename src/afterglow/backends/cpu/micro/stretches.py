@@ -9,7 +9,6 @@ all units, so it works as if there were none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
@@ -20,6 +19,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     smaller,
 )
 from afterglow.backends.cpu.micro.tile import tiles_of_block
+from afterglow.support.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from afterglow.frontends.common.conversion import as_dtype
@@ -19,6 +17,7 @@ from afterglow.ops.elementwise import Mul, Sub
 from afterglow.ops.movement import Reshape, Transpose
 from afterglow.ops.quantized_lstm import QuantizedLSTM
 from afterglow.support.errors import ModelError
+from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 
 WEIGHT, RECURRENCE = 1, 2

@@ -41,7 +41,10 @@ def pack_panels(tile: RegisterTile, dtype: DType, transposed: bool) -> Pack:
         *batch, columns, depth = by_column.shape
         shape = (*batch, -(-columns // width), depth, width)
         panels = Packing(
-            shape, dtype.numpy, lambda made: fill_panels(made, by_column, axis=len(batch))
+            shape,
+            dtype.numpy,
+            lambda made: fill_panels(made, by_column, axis=len(batch)),
+            rows=width if transposed and not batch else 0,
         )
         in_order = has_plain_order(dtype)
         return panels if in_order else to_storage(panels.array(), tile.lanes, dtype)

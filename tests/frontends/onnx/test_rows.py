@@ -14,7 +14,7 @@ from onnxruntime import InferenceSession
 import afterglow
 from afterglow.driver import bodies
 from afterglow.frontends.common import control
-from afterglow.frontends.definition.rows import with_rows
+from afterglow.frontends.onnx.rows import with_rows
 from afterglow.runtime.model import CompiledModel
 from afterglow.support.errors import ModelError
 from afterglow.types import Array

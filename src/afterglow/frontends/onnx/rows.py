@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import onnx
-from onnx import helper
-
 from afterglow.frontends.definition.model import (
     CUT_AXES,
     FIRST_ROWS,
@@ -20,6 +17,13 @@ from afterglow.frontends.definition.model import (
     SEQUENCE_OF_ROWS,
     count_name,
     rows_name,
+)
+from afterglow.frontends.onnx.messages import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
 )
 from afterglow.support.lazy_dataclass import dataclass
 
@@ -39,14 +43,14 @@ _READERS = {
 """Ops that take a list as rows."""
 
 
-def with_rows(proto: onnx.ModelProto) -> onnx.ModelProto:
+def with_rows(proto: ModelProto) -> ModelProto:
     """The model with Slices behind such loops: a copy of it if there are any."""
     opset = max((e.version for e in proto.opset_import if e.domain in ("", "ai.onnx")), default=0)
     if opset < _FIRST_OPSET:
         return proto
     if not _any_ends_when_it_likes(proto.graph) and not any(_lists_behind(proto.graph)):
         return proto
-    copy = onnx.ModelProto()
+    copy = ModelProto()
     copy.CopyFrom(proto)
     lists = [*_lists_behind(copy.graph)]
     _split_rows(copy.graph)
@@ -55,14 +59,14 @@ def with_rows(proto: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _any_ends_when_it_likes(graph: onnx.GraphProto) -> bool:
+def _any_ends_when_it_likes(graph: GraphProto) -> bool:
     return any(
         _needs_slices(node) or any(map(_any_ends_when_it_likes, proto_graphs(node)))
         for node in graph.node
     )
 
 
-def _split_rows(graph: onnx.GraphProto) -> None:
+def _split_rows(graph: GraphProto) -> None:
     for node in [*graph.node]:
         for inner in proto_graphs(node):
             _split_rows(inner)
@@ -70,7 +74,7 @@ def _split_rows(graph: onnx.GraphProto) -> None:
             graph.node.extend(_slices(node))
 
 
-def _slices(loop: onnx.NodeProto) -> list[onnx.NodeProto]:
+def _slices(loop: NodeProto) -> list[NodeProto]:
     """What stands behind a loop once it counts its rows, and measures what it carries."""
     body = _body(loop)
     carried = len(body.input) - 2
@@ -82,9 +86,7 @@ def _slices(loop: onnx.NodeProto) -> list[onnx.NodeProto]:
     missing = len(body.output) - 1 - len(loop.output)
     count = count_name(stacked[0]) if stacked else ""
     lengths = [count_name(name) if name in axes else "" for name in loop.output[:carried]]
-    loop.attribute.append(
-        helper.make_attribute(CUT_AXES, [axes.get(name, 0) for name in loop.output[:carried]])
-    )
+    loop.attribute.append(_cut_axes([axes.get(name, 0) for name in loop.output[:carried]]))
     loop.output[:] = [*outputs, *[""] * missing, count, *lengths]
     nodes = [_integer(start, 0)]
     for name in cut:
@@ -92,30 +94,34 @@ def _slices(loop: onnx.NodeProto) -> list[onnx.NodeProto]:
         if axes.get(name, 0):
             nodes.append(_integer(name + "\0axis", axes[name]))
             given.append(name + "\0axis")
-        nodes.append(helper.make_node("Slice", given, [name], name=loop.name))
+        nodes.append(NodeProto(op_type="Slice", input=given, output=[name], name=loop.name))
     return nodes
 
 
-def _split_lists(loop: onnx.NodeProto, places: Sequence[int]) -> list[onnx.NodeProto]:
+def _split_lists(loop: NodeProto, places: Sequence[int]) -> list[NodeProto]:
     """Have a loop return rows of lists, and how many of them there are; what stands behind it."""
     carried, outputs = len(_body(loop).input) - 2, len(_body(loop).output)
     if not any(attribute.name == CUT_AXES for attribute in loop.attribute):
         loop.output.extend([""] * (outputs - len(loop.output) + carried))
-        loop.attribute.append(helper.make_attribute(CUT_AXES, [0] * carried))
+        loop.attribute.append(_cut_axes([0] * carried))
     nodes = []
     for place in places:
         name = loop.output[place]
         parts, present = [rows_name(name), count_name(name)], name + "\0present"
         loop.output[place], loop.output[outputs + place] = parts
         for op, given, made in ((FIRST_ROWS, parts, present), (SEQUENCE_OF_ROWS, [present], name)):
-            nodes.append(helper.make_node(op, given, [made], loop.name, domain=ROWS_DOMAIN))
+            nodes.append(
+                NodeProto(
+                    op_type=op, input=given, output=[made], name=loop.name, domain=ROWS_DOMAIN
+                )
+            )
     return nodes
 
 
-def _lists_behind(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, list[int]]]:
+def _lists_behind(graph: GraphProto) -> Iterator[tuple[NodeProto, list[int]]]:
     """The loops of a graph with the places of lists that they carry, and of which rows are read."""
     returned = {info.name for info in graph.output}
-    users: dict[str, list[onnx.NodeProto]] = {}
+    users: dict[str, list[NodeProto]] = {}
     for node in graph.node:
         for name in node.input:
             users.setdefault(name, []).append(node)
@@ -133,12 +139,17 @@ def _lists_behind(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, list
             yield loop, places
 
 
-def _integer(name: str, number: int) -> onnx.NodeProto:
-    tensor = helper.make_tensor("", onnx.TensorProto.INT64, (1,), [number])
-    return helper.make_node("Constant", [], [name], value=tensor)
+def _integer(name: str, number: int) -> NodeProto:
+    tensor = TensorProto(data_type=TensorProto.INT64, dims=[1], int64_data=[number])
+    value = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
+    return NodeProto(op_type="Constant", output=[name], attribute=[value])
 
 
-def _needs_slices(node: onnx.NodeProto) -> bool:
+def _cut_axes(axes: Sequence[int]) -> AttributeProto:
+    return AttributeProto(name=CUT_AXES, type=AttributeProto.INTS, ints=axes)
+
+
+def _needs_slices(node: NodeProto) -> bool:
     """Whether it is a loop that stacks something or makes it longer, and data tell how much."""
     if _ends_when_it_likes(node):
         return any(node.output[len(_body(node).input) - 2 :]) or bool(growing(node))
@@ -153,7 +164,7 @@ class Growth:
     is_always: bool = True
 
 
-def growing(loop: onnx.NodeProto) -> dict[int, Growth]:
+def growing(loop: NodeProto) -> dict[int, Growth]:
     """The places of carried values that the body appends something to."""
     body = _body(loop)
     found = {}
@@ -168,7 +179,7 @@ def growing(loop: onnx.NodeProto) -> dict[int, Growth]:
 class _Names:
     """What produces the names of a graph, within graphs around it."""
 
-    def __init__(self, graph: onnx.GraphProto, outer: _Names | None = None) -> None:
+    def __init__(self, graph: GraphProto, outer: _Names | None = None) -> None:
         self.producers = {name: node for node in graph.node for name in node.output}
         self.outer = outer
 
@@ -177,7 +188,7 @@ class _Names:
         name = _original(self.producers, name)
         return name if name in self.producers or not self.outer else self.outer.original(name)
 
-    def producer(self, name: str) -> tuple[onnx.NodeProto, _Names] | None:
+    def producer(self, name: str) -> tuple[NodeProto, _Names] | None:
         """The node that a name comes from, and the graph it is in."""
         name = self.original(name)
         if name in self.producers:
@@ -203,7 +214,7 @@ def _growth(names: _Names, start: str, end: str, depth: int = 0) -> Growth | Non
     return None
 
 
-def _growth_by_concat(names: _Names, node: onnx.NodeProto, start: str, depth: int) -> Growth | None:
+def _growth_by_concat(names: _Names, node: NodeProto, start: str, depth: int) -> Growth | None:
     axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
     if any(_is_rearranged(names, start, name) for name in node.input):
         return Growth(axis, not any(_may_be_empty(names, name) for name in node.input))
@@ -233,7 +244,7 @@ def _may_be_empty(names: _Names, name: str) -> bool:
 
 
 def _growth_in_branch(
-    names: _Names, node: onnx.NodeProto, start: str, end: str, depth: int
+    names: _Names, node: NodeProto, start: str, end: str, depth: int
 ) -> Growth | None:
     """A value that one branch at least makes longer."""
     place, found, stays = list(node.output).index(end), [], False
@@ -249,7 +260,7 @@ def _growth_in_branch(
     return Growth(grown[0].axis, len(grown) == len(found) and all(g.is_always for g in grown))
 
 
-def _growth_cut(names: _Names, node: onnx.NodeProto, start: str, depth: int) -> Growth | None:
+def _growth_cut(names: _Names, node: NodeProto, start: str, depth: int) -> Growth | None:
     """What an inner loop carries that was split already."""
     made = names.producer(node.input[0])
     if made is None:
@@ -266,7 +277,7 @@ def _growth_cut(names: _Names, node: onnx.NodeProto, start: str, depth: int) -> 
 
 
 def _growth_in_loop(
-    names: _Names, node: onnx.NodeProto, start: str, end: str, depth: int
+    names: _Names, node: NodeProto, start: str, end: str, depth: int
 ) -> Growth | None:
     """A value that an inner loop carries, and makes longer."""
     place = list(node.output).index(end)
@@ -279,7 +290,7 @@ def _growth_in_loop(
     return _growth(names, start, before, depth + 1)
 
 
-def _original(producers: Mapping[str, onnx.NodeProto], name: str) -> str:
+def _original(producers: Mapping[str, NodeProto], name: str) -> str:
     """The value that a name stands for: what an Identity takes instead of what it gives."""
     for _ in producers:  # as many as may follow each other, unless they form a cycle
         if name in producers and producers[name].op_type == "Identity" and producers[name].input:
@@ -287,7 +298,7 @@ def _original(producers: Mapping[str, onnx.NodeProto], name: str) -> str:
     return name
 
 
-def proto_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+def proto_graphs(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs that a node has as attributes."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
@@ -295,17 +306,17 @@ def proto_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
-def _body(loop: onnx.NodeProto) -> onnx.GraphProto:
-    found: Iterator[onnx.GraphProto] = (a.g for a in loop.attribute if a.name == "body")
+def _body(loop: NodeProto) -> GraphProto:
+    found: Iterator[GraphProto] = (a.g for a in loop.attribute if a.name == "body")
     return next(found)
 
 
-def _ends_when_it_likes(node: onnx.NodeProto) -> bool:
+def _ends_when_it_likes(node: NodeProto) -> bool:
     """Whether it is a loop that more than its limit may end."""
     return _is_loop(node) and not _always_goes_on(_body(node))
 
 
-def _is_loop(node: onnx.NodeProto) -> bool:
+def _is_loop(node: NodeProto) -> bool:
     """Whether it is a loop that returns no more than its body does."""
     has_body = any(a.name == "body" and a.HasField("g") for a in node.attribute)
     if node.op_type != "Loop" or node.domain not in ("", "ai.onnx") or not has_body:
@@ -316,7 +327,7 @@ def _is_loop(node: onnx.NodeProto) -> bool:
     return len(node.output) < len(body.output)
 
 
-def _always_goes_on(body: onnx.GraphProto) -> bool:
+def _always_goes_on(body: GraphProto) -> bool:
     """Whether what it returns first is what it was given, or the same each time."""
     producers = {name: node for node in body.node for name in node.output}
     name = _original(producers, body.output[0].name)
