@@ -84,8 +84,7 @@ def test_compiling_a_model_imports_no_tests_and_no_other_backends_kernels(source
 
 def test_compiling_a_file_imports_of_onnx_only_the_messages(source: Path) -> None:
     program = "import afterglow as ag; ag.compile(sys.argv[1], cache=False)"
-    modules = ("onnx", "onnx.onnx_ml_pb2", "onnx.helper", "ml_dtypes")
-    assert imported(program, source, of=modules) == ["onnx.onnx_ml_pb2"]
+    assert not imported(program, source, of=("onnx", "ml_dtypes"))
 
 
 def test_running_a_saved_model_imports_no_compiler(tmp_path: Path) -> None:

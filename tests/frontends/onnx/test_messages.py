@@ -30,6 +30,15 @@ def test_a_message_has_one_class(lines: tuple[str, str]) -> None:
 def test_the_library_is_whole_behind_its_messages() -> None:
     program = f"{OURS}\nimport onnx\nprint(onnx.helper.make_node('Relu', ['x'], ['y']).op_type)"
     assert run(program) == "Relu"
+    program = f"{OURS}\nimport onnx\nprint(onnx.onnx_ml_pb2.ModelProto is ModelProto)"
+    assert run(program) == "True"
+
+
+def test_a_message_has_one_class_in_protobuf_without_machine_code_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
+    assert run(f"{OURS}\nimport onnx\nprint(onnx.ModelProto is ModelProto)") == "True"
 
 
 def test_a_message_made_before_the_library_can_be_pickled() -> None:

@@ -1,8 +1,8 @@
 """The classes of ONNX's messages, without the rest of the library that defines them.
 
-`import onnx` also brings what checks, converts and infers, which takes four times the time and five
-times the memory. The module with the classes needs protobuf alone. It is loaded under its own name,
-so that a later `import onnx` takes the same: a message never has two classes.
+`import onnx` also brings what checks, converts and infers, which takes five times the time and the
+memory. The module with the classes needs protobuf alone, which makes one class of each kind of
+message, whoever asks first: those of a later `import onnx` are the same.
 """
 
 from __future__ import annotations
@@ -32,15 +32,17 @@ _HOME = "onnx.onnx_ml_pb2"
 
 
 def _home() -> ModuleType:
-    """The module of the classes: loaded alone if it can be, or else with all of the library."""
-    library = None if _HOME in sys.modules else find_spec(_LIBRARY)
+    """The module of the classes: executed alone if it can be, or else with all of the library.
+
+    Alone it is not registered, so that a later `import onnx` is complete.
+    """
+    library = None if _LIBRARY in sys.modules else find_spec(_LIBRARY)
     spec = library and PathFinder.find_spec(_HOME, library.submodule_search_locations)
     if not spec or not spec.loader:
         return import_module(_HOME)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    # only now, so that no other thread finds it without its classes
-    return sys.modules.setdefault(_HOME, module)
+    return module
 
 
 if TYPE_CHECKING:
