@@ -10,6 +10,8 @@ import numpy as np
 from afterglow.backends.cpu import Target, compile_module, load_host
 from afterglow.backends.cpu.codegen.constants import Constants
 from afterglow.backends.cpu.codegen.write import can_write, plans_for, write_kernel
+from afterglow.backends.cpu.llvm.compile import Compile
+from afterglow.backends.cpu.llvm.load import Library
 from afterglow.backends.cpu.micro.kernel import (
     Alarm,
     Kernel,
@@ -55,6 +57,8 @@ class Bench:
 
     def __init__(self, target: Target | None = None) -> None:
         self.target = target or Target.host()
+        self.compile: Compile = compile_module
+        self.runs_on = self.target
         self.policy = DEFAULT
         self.memory: dict[Buffer, Array] = {}
         self.steps: list[OpInstr] = []
@@ -100,7 +104,7 @@ class Bench:
         """Run the kernel, its units in so many pieces, the last piece first; the stored results."""
         job = self.job()
         assert can_write(job), f"no kernel for {job.key}"
-        _run(self._kernel(job), self.memory, pieces)
+        self._run(job, pieces)
         return [self._array(b) for b in self._stored()]
 
     def check(self, pieces: int = 1, *, rtol: float = 1e-5, atol: float = 1e-6) -> None:
@@ -127,7 +131,13 @@ class Bench:
 
     def copy(self, dest: Buffer, src: Buffer, pieces: int = 1) -> None:
         """Run the kernel of a copy."""
-        _run(self._kernel(Job.of(Copy(dest, src))), self.memory, pieces)
+        self._run(Job.of(Copy(dest, src)), pieces)
+
+    def _run(self, job: Job, pieces: int) -> None:
+        kernel = self._kernel(job)
+        code = self.compile(kernel.module, kernel.target)
+        library = load_host(code, kernel.module.exports, self.runs_on)
+        _run(kernel, library, self.memory, pieces)
 
     def _kernel(self, job: Job) -> Kernel:
         return best_kernel(job, self.target, self.policy)
@@ -161,9 +171,7 @@ class Bench:
         return buffer.of(self.memory[buffer])
 
 
-def _run(kernel: Kernel, memory: dict[Buffer, Array], pieces: int) -> None:
-    code = compile_module(kernel.module, kernel.target)
-    library = load_host(code, kernel.module.exports, kernel.target)
+def _run(kernel: Kernel, library: Library, memory: dict[Buffer, Array], pieces: int) -> None:
     workspaces = {name: _room(storage) for name, storage in kernel.needs.workspace.items()}
     needed = sum(storage.nbytes for storage in kernel.needs.scratch.values())
     for function in kernel.functions:

@@ -1,6 +1,7 @@
-"""Products of bytes by registers that hold matrices; numbers are compared where a machine has them.
+"""Products of bytes by registers that hold matrices: plans and code.
 
-What `Target.host()` is on such a machine, `test_quantized.py` runs all its cases with.
+Numbers are compared by `test_emulated_tiles.py` on any machine; where `Target.host()` has tiles,
+`test_quantized.py` runs all its cases with them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from afterglow.backends.cpu.llvm.emitter import tile_shapes
 from afterglow.backends.policy import DEFAULT
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
+from tests.emulation.tiles.bench import TileBench
 
 MACHINE = Target.of("x86_64-unknown-linux-gnu+x86-64-v4+avx512vnni,amx-tile,amx-int8")
 
@@ -76,13 +78,12 @@ CONVS = [
 ]
 
 
-@pytest.mark.skipif(not Target.host().byte_tiles, reason="this processor has no AMX")
 @pytest.mark.parametrize(("op", "x", "weight"), CONVS, ids=[str(c[2]) for c in CONVS])
 def test_convolutions_are_exact(
     op: QuantizedConv, x: tuple[int, ...], weight: tuple[int, ...]
 ) -> None:
     rng = np.random.default_rng(0)
-    bench = Bench()
+    bench = Bench() if Target.host().byte_tiles else TileBench()
     given = bench.input(rng.integers(0, 256, x).astype(np.uint8))
     factor = bench.constant(rng.integers(-128, 128, weight).astype(np.int8))
     bench.step(op, given, factor, stored=True)
