@@ -8,7 +8,7 @@ the processor would refuse is noted, and does nothing. Counts are right as long 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -64,6 +64,7 @@ class EmulatedTiles:
     """Compiles code for a machine with tiles so that it runs here, and counts what it does."""
 
     def __init__(self) -> None:
+        self.functions = _library().addresses  # made here, since several threads compile at once
         self.counts: dict[str, np.ndarray] = {}
         """For each module with tiles, by its first function: how often each thing happened."""
 
@@ -72,7 +73,7 @@ class EmulatedTiles:
         name, text = _name_of(module), module if isinstance(module, str) else module.text
         if CALL.search(text):
             counts = self.counts.setdefault(name, np.zeros(len(COUNTS), np.int64))
-            text = emulated(text, counts)
+            text = emulated(text, counts, self.functions)
         return compile_module(text, target.without_tiles())
 
     def count(self, what: str) -> int:
@@ -100,14 +101,12 @@ def with_tiles(target: Target | None = None) -> Target:
     )
 
 
-def emulated(text: str, counts: np.ndarray) -> str:
+def emulated(text: str, counts: np.ndarray, functions: Mapping[str, int]) -> str:
     """A module in LLVM's language with calls of this file's functions instead of intrinsics."""
-    library = _library()
     state = f"ptr %tiles.state, ptr inttoptr (i64 {counts.ctypes.data} to ptr)"
 
     def call(name: str, arguments: str) -> str:
-        address = library.addresses[name]
-        return f"call void inttoptr (i64 {address} to ptr)({state}{arguments})"
+        return f"call void inttoptr (i64 {functions[name]} to ptr)({state}{arguments})"
 
     def replaced(found: re.Match[str]) -> str:
         numbers = re.sub(r"\bi8 (\d+)", r"i64 \1", found[2])
