@@ -7,7 +7,8 @@ as a tile of weights wants them. So both are loaded from where they lie.
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
@@ -194,17 +195,25 @@ class TileProduct(Product):
 
     def _multiply(self, lines: list[Line], count: Value, panel: Value) -> None:
         """Multiply one tile of rows or two by a panel, and lay the sums down."""
-        for m, n in self._grid:
-            load_tile(_sums(m, n), self.start + n * LANES, 0)
+        vectors = range(self.panels.vectors)
+        for m in range(HEIGHT):
+            with self._where(count, m):
+                for n in vectors:
+                    load_tile(_sums(m, n), self.start + n * LANES, 0)
         rows = [own.x + self._first_row(own) * self.plan.stride for own in lines]
         self._add_products(rows, count, self.factors + panel * self.panels.size)
-        for m, n in self._grid:
-            kept = self.output.buffer + (m * TILE_ROWS * self.panels.width + n * LANES)
-            store_tile(_sums(m, n), kept, self.panels.width * WORD_BYTES)
+        for m in range(HEIGHT):
+            kept = self.output.buffer + m * TILE_ROWS * self.panels.width
+            with self._where(count, m):
+                for n in vectors:
+                    store_tile(_sums(m, n), kept + n * LANES, self.panels.width * WORD_BYTES)
 
-    @property
-    def _grid(self) -> list[tuple[int, int]]:
-        return [(m, n) for m in range(HEIGHT) for n in range(self.panels.vectors)]
+    @contextmanager
+    def _where(self, count: Value, m: int) -> Iterator[None]:
+        """Write what is done if there is a tile of this number."""
+        always = m == 0 or self.plan.tiles % HEIGHT == 0
+        with nullcontext() if always else self.e.when(count > m):
+            yield
 
     def _add_products(self, rows: list[Pointer], count: Value, weights: Pointer) -> None:
         """Add the products along the whole depth: a loop for each axis of the taps, and a run."""
@@ -226,8 +235,7 @@ class TileProduct(Product):
             place = weights + n * LANES * self.problem.together
             load_tile(FIRST_COLUMNS + n, place, self.panels.width * WORD_BYTES)
         for m, row in enumerate(rows):
-            alone = m > 0 and self.plan.tiles % HEIGHT > 0
-            with self.e.when(count > m) if alone else nullcontext():
+            with self._where(count, m):
                 load_tile(FIRST_ROWS + m, row, self.plan.stride * read.itemsize)
                 for n in vectors:
                     add_tile_product(self.e, read, _sums(m, n), FIRST_ROWS + m, FIRST_COLUMNS + n)
