@@ -2,9 +2,9 @@
 
 A model is compiled for this machine as if it had tiles, with the caches of a server, and run once
 on one thread: the instructions for tiles are emulated and counted. Outputs are compared with those
-of the model as this machine runs it. Cycles are lower bounds by throughput: a row of a product or
-of a store takes one, two rows of a load one, and setting up shapes SETUP. Products, loads, stores
-and vectors have units of their own, so bounds do not add up; memory and vectors are not counted.
+of the model as this machine runs it. Cycles are estimates: a row of a product takes one, two rows
+of a load take one, and setting up shapes SETUP. Products, loads and vectors have units of their
+own, so they do not add up; vectors and waiting for memory are not counted.
 
     python -m benchmarks.tile_counts FILE.onnx …            totals
     python -m benchmarks.tile_counts FILE.onnx … --kernels  each kernel, too
@@ -36,7 +36,7 @@ HEAD = f"{'kernel':44}" + "".join(f"{name:>13}" for name in COLUMNS)
 
 def main() -> None:
     """Count what each model does."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description="Count what models do with tiles.")
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--kernels", action="store_true", help="print each kernel, too")
     parser.add_argument("--precision", default="float32")

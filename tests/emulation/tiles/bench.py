@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from afterglow.backends.cpu import Target
 from afterglow.backends.cpu.codegen.write import plans_for
 from afterglow.backends.policy import DEFAULT
@@ -12,6 +14,10 @@ from tests.backends.cpu.kernels.harness import Bench
 from tests.emulation.tiles.instructions import EmulatedTiles, with_tiles
 
 TILES = "tiles"
+needs_quads = pytest.mark.skipif(
+    not Target.host().dot_mixed_signs,
+    reason="what is around tiles multiplies four bytes at a time, which this processor cannot",
+)
 
 
 class TileBench(Bench):

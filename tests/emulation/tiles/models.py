@@ -29,8 +29,8 @@ class TiledCpu(Cpu):
 def compiled_with_tiles(
     source: Any, target: Target | None = None, **options: Any
 ) -> tuple[CompiledFunction, EmulatedTiles]:
-    """A model compiled for one thread of such a machine, and what counts its instructions."""
+    """A model compiled for such a machine, by default for one thread, and what counts there."""
     backend = TiledCpu(target)
-    stages = Stages(Options(cache=None, threads=1, **options))
+    stages = Stages(Options(cache=None, **{"threads": 1, **options}))
     vars(stages)["backend"] = backend
     return stages.finish(import_model(source)), backend.tiles

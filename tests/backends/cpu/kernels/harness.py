@@ -26,6 +26,7 @@ from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Op, run_op
 from afterglow.graph.op import result_types
 from afterglow.instr import Buffer, Copy, OpInstr, Region, Stack
+from afterglow.testing.cases.case import Case
 from afterglow.types import Array, DType, TensorType
 
 GAP = 3
@@ -92,6 +93,18 @@ class Bench:
             outs.append(out)
         self.steps.append(OpInstr(op, tuple(outs), operands))
         return outs
+
+    def case(self, case: Case, *, constant: bool, gaps: bool = False) -> None:
+        """Compute the op of a case; `constant`, its operands are, but for the first one."""
+        operands: list[Buffer | None] = []
+        for index, array in enumerate(case.inputs()):
+            if array is None:
+                operands.append(None)
+            elif constant and index:
+                operands.append(self.constant(array))
+            else:
+                operands.append(self.input(array, gaps=gaps and index == 0))
+        self.step(case.op, *operands, stored=True, gaps=gaps)
 
     def job(self) -> Job:
         """All steps as one job."""

@@ -8,7 +8,6 @@ import pytest
 
 from afterglow.backends.cpu import Target
 from afterglow.graph import Op
-from afterglow.instr import Buffer
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
@@ -17,16 +16,11 @@ from afterglow.ops.quantization import QuantizeLinear
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.quantized import CASES
-from tests.emulation.tiles.bench import TileBench
+from tests.emulation.tiles.bench import TileBench, needs_quads
 
 Shape = tuple[int, ...]
 MACHINES = [name for name in ("host", "x86-64-v3") if not Target.of(name).missing_here()]
 """Machines without tiles, whose vectors make up for the rest."""
-
-needs_quads = pytest.mark.skipif(
-    not Target.host().dot_mixed_signs,
-    reason="what is around tiles multiplies four bytes at a time, which this processor cannot",
-)
 
 
 def assert_exact(bench: TileBench, pieces: int = 3) -> None:
@@ -39,15 +33,7 @@ def assert_exact(bench: TileBench, pieces: int = 3) -> None:
 def test_every_case_of_the_ops_is_exact(case: Case) -> None:
     for constant, gaps, pieces in ((True, False, 1), (True, True, 3), (False, False, 2)):
         bench = TileBench()
-        operands: list[Buffer | None] = []
-        for index, array in enumerate(case.inputs()):
-            if array is None:
-                operands.append(None)
-            elif constant and index:
-                operands.append(bench.constant(array))
-            else:
-                operands.append(bench.input(array, gaps=gaps and index == 0))
-        bench.step(case.op, *operands, stored=True, gaps=gaps)
+        bench.case(case, constant=constant, gaps=gaps)
         if not bench.job().is_empty and bench.has_tiles:
             assert_exact(bench, pieces)
 
