@@ -26,6 +26,7 @@ from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
 from afterglow.backends.cpu.llvm.emitter import (
     TILE_BYTES,
     TILE_ROWS,
+    Index,
     Pointer,
     Value,
     add_tile_product,
@@ -179,17 +180,17 @@ class TileProduct(Product):
     def _first_row(self, line: Line) -> Value:
         """The first row of a tile within its line: the last tile ends where the line does."""
         first = line.tile * self.height
-        return first if self._fits else smaller(first, self.plan.extent - self.height)
+        return first if self._divides else smaller(first, self.plan.extent - self.height)
 
     @property
-    def _fits(self) -> bool:
-        """Whether no tile lies over another one."""
+    def _divides(self) -> bool:
+        """Whether tiles fill a line, so that none lies over another one."""
         return self.plan.extent % self.height == 0
 
     def _put(self, block: Block, line: Line, kept: Value) -> None:
         """Put the rows of a tile, but for those that the one before has."""
         first = line.tile * self.height
-        repeated = first - self._first_row(line)
+        repeated: Index = 0 if self._divides else first - self._first_row(line)
         shifts = line.shifts_at(first)
         block.side.put_kept(line.row + first, self.height - repeated, shifts, kept + repeated)
 

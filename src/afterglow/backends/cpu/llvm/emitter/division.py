@@ -40,9 +40,9 @@ def divide_by_scalar(x: Value, divisor: Value) -> Value:
 
 
 def limited_quotient(x: Value, divisor: Value, most: float) -> Value:
-    """The same, but quotients above a number count as it; what is no number is last, as of smaller.
+    """x / divisor to the same bits, where a quotient of more than a number counts as it.
 
-    Quotients of which f32 has none, since they are far below zero, may be NaN.
+    What is too far below zero for f32 may become NaN: so no infinity has to be looked after.
     """
     inverse = _inverse_of(x, divisor)
     if inverse is None:
