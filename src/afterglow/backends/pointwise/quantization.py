@@ -15,7 +15,7 @@ from afterglow.backends.pointwise.vocabulary import (
     high_product,
     look_up,
     nearest_integer,
-    nearest_integers,
+    nearest_quotients,
     rint,
     select,
 )
@@ -37,13 +37,13 @@ def cast_(op: Cast, x: Value) -> Value:
 @expression(QuantizeLinear)
 def quantize(op: QuantizeLinear, x: Value, scale: Value, zero_point: Value | None = None) -> Value:
     """x / scale, rounded, plus the zero point; the scale is broadcast already."""
+    vector = nearest_quotients(x, scale, MOST_WHOLE) if op.dtype is u8 else None
+    if vector is not None:
+        return _vector_of_bytes(vector, zero_point)
     y = divide_by_scalar(x, scale) if op.dtype.is_integer else x / scale
     whole = nearest_integer(y) if op.dtype.is_integer and op.dtype.bits < 32 else None
     if whole is not None:
         return _quantized_at_once(whole, zero_point, op.dtype)
-    vector = nearest_integers(y, MOST_WHOLE) if op.dtype is u8 else None
-    if vector is not None:
-        return _vector_of_bytes(vector, zero_point)
     y = rint(y) if op.dtype.is_integer else y
     y = y if zero_point is None else y + convert(zero_point, y.dtype)
     y = clamp(y, *map(float, op.dtype.limits)) if op.dtype.is_integer else y

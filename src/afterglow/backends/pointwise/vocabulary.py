@@ -39,7 +39,7 @@ class Vocabulary:
     ceil: Function
     rint: Function
     nearest_integer: Function
-    nearest_integers: Function
+    nearest_quotients: Function
     add_saturating: Function
     high_product: Function
     look_up: Function
@@ -183,9 +183,12 @@ def nearest_integer(x: ValueT) -> ValueT | None:
     return result
 
 
-def nearest_integers(x: ValueT, most: float) -> ValueT | None:
-    """`rint` of vectors as i32, of at most a number; None where it is no instruction."""
-    result: ValueT | None = _of(x).nearest_integers(x, most)
+def nearest_quotients(x: ValueT, divisor: ValueT, most: float) -> ValueT | None:
+    """`rint` of x / divisor as i32, of at most a number; None where `rint` is no instruction.
+
+    NaN, and what is below all i32, becomes the least of them.
+    """
+    result: ValueT | None = _of(x).nearest_quotients(x, divisor, most)
     return result
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from afterglow.backends.cpu import Target, compile_module, load_host
 from afterglow.backends.cpu.codegen.constants import Constants
 from afterglow.backends.cpu.codegen.write import can_write, plans_for, write_kernel
+from afterglow.backends.cpu.llvm.compile import Compile
+from afterglow.backends.cpu.llvm.load import Library
 from afterglow.backends.cpu.micro.kernel import (
     Alarm,
     Kernel,
@@ -24,6 +26,7 @@ from afterglow.backends.policy import DEFAULT, Policy
 from afterglow.graph import Op, run_op
 from afterglow.graph.op import result_types
 from afterglow.instr import Buffer, Copy, OpInstr, Region, Stack
+from afterglow.testing.cases.case import Case
 from afterglow.types import Array, DType, TensorType
 
 GAP = 3
@@ -55,6 +58,8 @@ class Bench:
 
     def __init__(self, target: Target | None = None) -> None:
         self.target = target or Target.host()
+        self.compile: Compile = compile_module
+        self.runs_on = self.target
         self.policy = DEFAULT
         self.memory: dict[Buffer, Array] = {}
         self.steps: list[OpInstr] = []
@@ -89,6 +94,18 @@ class Bench:
         self.steps.append(OpInstr(op, tuple(outs), operands))
         return outs
 
+    def case(self, case: Case, *, constant: bool, gaps: bool = False) -> None:
+        """Compute the op of a case; `constant`, its operands are, but for the first one."""
+        operands: list[Buffer | None] = []
+        for index, array in enumerate(case.inputs()):
+            if array is None:
+                operands.append(None)
+            elif constant and index:
+                operands.append(self.constant(array))
+            else:
+                operands.append(self.input(array, gaps=gaps and index == 0))
+        self.step(case.op, *operands, stored=True, gaps=gaps)
+
     def job(self) -> Job:
         """All steps as one job."""
         if len(self.steps) == 1:
@@ -100,7 +117,7 @@ class Bench:
         """Run the kernel, its units in so many pieces, the last piece first; the stored results."""
         job = self.job()
         assert can_write(job), f"no kernel for {job.key}"
-        _run(self._kernel(job), self.memory, pieces)
+        self._run(job, pieces)
         return [self._array(b) for b in self._stored()]
 
     def check(self, pieces: int = 1, *, rtol: float = 1e-5, atol: float = 1e-6) -> None:
@@ -127,7 +144,13 @@ class Bench:
 
     def copy(self, dest: Buffer, src: Buffer, pieces: int = 1) -> None:
         """Run the kernel of a copy."""
-        _run(self._kernel(Job.of(Copy(dest, src))), self.memory, pieces)
+        self._run(Job.of(Copy(dest, src)), pieces)
+
+    def _run(self, job: Job, pieces: int) -> None:
+        kernel = self._kernel(job)
+        code = self.compile(kernel.module, kernel.target)
+        library = load_host(code, kernel.module.exports, self.runs_on)
+        _run(kernel, library, self.memory, pieces)
 
     def _kernel(self, job: Job) -> Kernel:
         return best_kernel(job, self.target, self.policy)
@@ -161,9 +184,7 @@ class Bench:
         return buffer.of(self.memory[buffer])
 
 
-def _run(kernel: Kernel, memory: dict[Buffer, Array], pieces: int) -> None:
-    code = compile_module(kernel.module, kernel.target)
-    library = load_host(code, kernel.module.exports, kernel.target)
+def _run(kernel: Kernel, library: Library, memory: dict[Buffer, Array], pieces: int) -> None:
     workspaces = {name: _room(storage) for name, storage in kernel.needs.workspace.items()}
     needed = sum(storage.nbytes for storage in kernel.needs.scratch.values())
     for function in kernel.functions:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from afterglow.backends.cpu import Target, assembly
-from afterglow.instr import Buffer
 from afterglow.ops.activation import Relu
 from afterglow.ops.elementwise import Add
 from afterglow.ops.quantization import QuantizeLinear
@@ -20,15 +19,7 @@ TARGETS = ("host", "x86-64-v3")
 
 def bench_of(case: Case, target: str, *, constant: bool, gaps: bool = False) -> Bench:
     bench = Bench(Target.of(target))
-    operands: list[Buffer | None] = []
-    for index, array in enumerate(case.inputs()):
-        if array is None:
-            operands.append(None)
-        elif constant and index:
-            operands.append(bench.constant(array))
-        else:
-            operands.append(bench.input(array, gaps=gaps and index == 0))
-    bench.step(case.op, *operands, stored=True, gaps=gaps)
+    bench.case(case, constant=constant, gaps=gaps)
     return bench
 
 

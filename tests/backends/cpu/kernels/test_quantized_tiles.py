@@ -1,6 +1,7 @@
-"""Products of bytes by registers that hold matrices; numbers are compared where a machine has them.
+"""Products of bytes by registers that hold matrices: plans and code.
 
-What `Target.host()` is on such a machine, `test_quantized.py` runs all its cases with.
+Numbers are compared by `test_emulated_tiles.py` on any machine; where `Target.host()` has tiles,
+`test_quantized.py` runs all its cases with them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from afterglow.backends.cpu.llvm.emitter import tile_shapes
 from afterglow.backends.policy import DEFAULT
 from afterglow.ops.quantized import QuantizedConv, QuantizedMatMul
 from tests.backends.cpu.kernels.harness import Bench, best_kernel
+from tests.emulation.tiles.bench import TileBench
 
 MACHINE = Target.of("x86_64-unknown-linux-gnu+x86-64-v4+avx512vnni,amx-tile,amx-int8")
 
@@ -33,11 +35,31 @@ def test_two_tiles_of_rows_meet_two_of_columns() -> None:
     assert code.count("ldtilecfg") == code.count("tilerelease") == 1
 
 
-def test_tiles_of_two_heights_are_set_up_for_each_pair() -> None:
+def test_tiles_are_of_one_height_which_is_set_up_once() -> None:
     kernel = best_kernel(product(49, 128, 64).job(), MACHINE)
     (shapes,) = (table for key, table in kernel._tables.items() if key[0] == "|u1")
     assert shapes.data[48:56].tolist() == [13] * 6 + [16] * 2
-    assert len(shapes.data) == 4 * 64
+    assert len(shapes.data) == 64
+
+
+def test_a_last_tile_that_does_not_fit_lies_over_rows_of_the_one_before() -> None:
+    bench = TileBench()
+    rng = np.random.default_rng(0)
+    x = bench.input(rng.integers(0, 256, (49, 64)).astype(np.uint8))
+    weight = bench.constant(rng.integers(-128, 128, (64, 32)).astype(np.int8))
+    bench.step(QuantizedMatMul(), x, weight, stored=True)
+    (result,) = bench.run()
+    np.testing.assert_array_equal(result, bench.values[bench.steps[-1].outs[0]])
+    assert bench.tiles.count("ldtilecfg") == 1
+    assert bench.tiles.count("multiplied rows") == 4 * 13 * 2
+
+
+def test_a_tile_without_a_partner_is_multiplied_alone() -> None:
+    bench = TileBench()
+    x = bench.input(np.ones((48, 64), np.uint8))
+    bench.step(QuantizedMatMul(), x, bench.constant(np.ones((64, 32), np.int8)), stored=True)
+    bench.run()
+    assert bench.tiles.count("tdpbusd") == 3 * 2
 
 
 @pytest.mark.parametrize(("depth", "quads"), [(64, 16), (24, 6), (144, 12), (960, 16), (68, 1)])
@@ -76,13 +98,12 @@ CONVS = [
 ]
 
 
-@pytest.mark.skipif(not Target.host().byte_tiles, reason="this processor has no AMX")
 @pytest.mark.parametrize(("op", "x", "weight"), CONVS, ids=[str(c[2]) for c in CONVS])
 def test_convolutions_are_exact(
     op: QuantizedConv, x: tuple[int, ...], weight: tuple[int, ...]
 ) -> None:
     rng = np.random.default_rng(0)
-    bench = Bench()
+    bench = Bench() if Target.host().byte_tiles else TileBench()
     given = bench.input(rng.integers(0, 256, x).astype(np.uint8))
     factor = bench.constant(rng.integers(-128, 128, weight).astype(np.int8))
     bench.step(op, given, factor, stored=True)

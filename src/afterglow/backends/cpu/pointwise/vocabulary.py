@@ -29,10 +29,10 @@ def _nearest_integer(x: Value) -> Value | None:
     return emitter.nearest_integer(x) if single and x.code.target.rounding_conversion else None
 
 
-def _nearest_integers(x: Value, most: float) -> Value | None:
+def _nearest_quotients(x: Value, divisor: Value, most: float) -> Value | None:
     if not emitter.has_nearest_integers(x):
         return None
-    return emitter.nearest_integers(emitter.smaller(most, x))
+    return emitter.nearest_integers(emitter.limited_quotient(x, divisor, most))
 
 
 def _has_doubles(x: Value) -> bool:
@@ -57,7 +57,7 @@ LLVM = Vocabulary(
     ceil=emitter.ceil,
     rint=emitter.rint,
     nearest_integer=_nearest_integer,
-    nearest_integers=_nearest_integers,
+    nearest_quotients=_nearest_quotients,
     add_saturating=emitter.add_saturating,
     high_product=emitter.high_product,
     look_up=_look_up,

@@ -7,10 +7,9 @@ as a tile of weights wants them. So both are loaded from where they lie.
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-
-import numpy as np
 
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.quantized.dots import Dots, QuadDots
@@ -27,12 +26,12 @@ from afterglow.backends.cpu.kernels.quantized.weights import BytePanels
 from afterglow.backends.cpu.llvm.emitter import (
     TILE_BYTES,
     TILE_ROWS,
+    Index,
     Pointer,
     Value,
     add_tile_product,
     load_tile,
     release_tiles,
-    select,
     set_tile_shapes,
     smaller,
     store_tile,
@@ -40,7 +39,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.micro.cost import TILE_GAIN
 from afterglow.backends.cpu.micro.kernel import KernelRequest, Phase, Storage
-from afterglow.backends.cpu.micro.tile import tiles_of_block
+from afterglow.backends.cpu.micro.tile import TileRun, tiles_of_block
 from afterglow.backends.cpu.target import Target
 from afterglow.types import Array
 from afterglow.types.extent import is_ranged
@@ -71,7 +70,7 @@ def tiles_for(problem: QuantizedProblem, dots: Dots, target: Target) -> Algorith
     if not _fits(problem):
         return None
     panels = BytePanels.of(dots, problem, _width(problem.columns), LANES)
-    plan = _blocked(problem, cut_rows(problem, panels, TILE_ROWS, target), target)
+    plan = _blocked(problem, _even(cut_rows(problem, panels, TILE_ROWS, target)), target)
     scratch = {
         "tile": Storage(dots.sums, HEIGHT * TILE_ROWS * panels.width),
         "start": Storage(dots.sums, panels.width),
@@ -107,6 +106,15 @@ def quads_of(problem: QuantizedProblem) -> int:
     return max(quads for quads in range(1, most + 1) if problem.steps % quads == 0)
 
 
+def _even(plan: QuantizedPlan) -> QuantizedPlan:
+    """Tiles of one height, the last of a line over rows of the one before if they do not fit.
+
+    To set up other shapes would take as long as a dozen products, and ends all that are under way.
+    """
+    run, tiles = plan.runs[0], plan.in_line
+    return replace(plan, runs=(TileRun(run.rows, 0, tiles, 0),))
+
+
 def _blocked(problem: QuantizedProblem, plan: QuantizedPlan, target: Target) -> QuantizedPlan:
     """Blocks of rows that stay in the first cache while all panels meet them, if weights are few.
 
@@ -139,33 +147,23 @@ class TileProduct(Product):
         self.factors = plan.panels.pointer(p)
         self.start = p.scratch("start")
         self.quads = quads_of(problem)
+        self.height = plan.most
         self.shapes = p.table("shapes", self._shapes())
 
     def write(self) -> None:
-        """Write all of it: tiles of one shape are set up once."""
-        if self.is_even:
-            set_tile_shapes(self.shapes)
+        """Write all of it: the shapes of tiles are set up once."""
+        set_tile_shapes(self.shapes)
         super().write()
         release_tiles(self.e)
 
-    @property
-    def is_even(self) -> bool:
-        """Whether all tiles of rows are of one height."""
-        return len(self.plan.runs) == 1
-
     def _shapes(self) -> Array:
-        """The shapes of tiles for each pair of heights."""
-        heights = [run.rows for run in self.plan.runs]
-        weights = [(self.quads, TILE_BYTES)] * MOST_WIDTH
-        tables = []
-        for pair in ((first, second) for first in heights for second in heights):
-            sums = [(height, TILE_BYTES) for height in pair for _ in range(MOST_WIDTH)]
-            rows = [(height, self.quads * WORD_BYTES) for height in pair]
-            tables.append(tile_shapes([*sums, *rows, *weights]))
-        return np.concatenate(tables)
+        """The shapes of tiles."""
+        sums = [(self.height, TILE_BYTES)] * (HEIGHT * MOST_WIDTH)
+        rows = [(self.height, self.quads * WORD_BYTES)] * HEIGHT
+        return tile_shapes([*sums, *rows, *[(self.quads, TILE_BYTES)] * MOST_WIDTH])
 
     def write_block(self, block: Block) -> None:
-        """Multiply pairs of tiles; what has no partner is its own."""
+        """Multiply pairs of tiles; the last one may have no partner."""
         for vector, start in enumerate(block.side.initial):
             self.start.store(start, vector * LANES)
         tiles = self.plan.tiles
@@ -175,47 +173,52 @@ class TileProduct(Product):
             tile = pair * HEIGHT
             count = smaller(self.e.index(tiles) - tile, HEIGHT)
             lines = [self.line_of(block, tile), self.line_of(block, tile + (count - 1))]
-            self._multiply(lines, block.panel)
+            self._multiply(lines, count, block.panel)
             with self.e.loop(count, name="kept") as number:
-                line = self.line_of(block, tile + number)
-                first_row, rows = self._rows(line)
-                place = line.row + first_row
-                shifts = line.shifts_at(first_row)
-                block.side.put_kept(place, rows, shifts, number * TILE_ROWS)
+                self._put(block, self.line_of(block, tile + number), number * TILE_ROWS)
 
-    def _rows(self, line: Line) -> tuple[Value, Value]:
-        """The first row of a tile within its line, and its height."""
-        high, low = self.plan.runs[0], self.plan.runs[-1]
-        is_high = line.tile < high.last
-        first = select(is_high, line.tile * high.rows, line.tile * low.rows + low.shift)
-        return first, select(is_high, self.e.index(high.rows), self.e.index(low.rows))
+    def _first_row(self, line: Line) -> Value:
+        """The first row of a tile within its line: the last tile ends where the line does."""
+        first = line.tile * self.height
+        return first if self._divides else smaller(first, self.plan.extent - self.height)
 
-    def _multiply(self, lines: list[Line], panel: Value) -> None:
-        """Multiply two tiles of rows by a panel, and lay the sums down."""
-        width, line = self.panels.vectors, self.panels.width * WORD_BYTES
-        if not self.is_even:
-            self._set_shapes(lines)
-        grid = [(m, n) for m in range(HEIGHT) for n in range(width)]
-        for m, n in grid:
-            load_tile(_sums(m, n), self.start + n * LANES, 0)
-        rows = [own.x + self._rows(own)[0] * self.plan.stride for own in lines]
-        weights = self.factors + panel * self.panels.size
-        self._add_products(rows, weights, grid)
-        for m, n in grid:
-            kept = self.output.buffer + (m * TILE_ROWS * self.panels.width + n * LANES)
-            store_tile(_sums(m, n), kept, line)
+    @property
+    def _divides(self) -> bool:
+        """Whether tiles fill a line, so that none lies over another one."""
+        return self.plan.extent % self.height == 0
 
-    def _set_shapes(self, lines: list[Line]) -> None:
-        """Set up the shapes that lie in the table for the heights of two tiles."""
-        zero, one = self.e.index(0), self.e.index(1)
-        first, second = (select(own.tile < self.plan.runs[0].last, zero, one) for own in lines)
-        set_tile_shapes(self.shapes + (first * len(self.plan.runs) + second) * TILE_BYTES)
+    def _put(self, block: Block, line: Line, kept: Value) -> None:
+        """Put the rows of a tile, but for those that the one before has."""
+        first = line.tile * self.height
+        repeated: Index = 0 if self._divides else first - self._first_row(line)
+        shifts = line.shifts_at(first)
+        block.side.put_kept(line.row + first, self.height - repeated, shifts, kept + repeated)
 
-    def _add_products(
-        self, rows: list[Pointer], weights: Pointer, grid: list[tuple[int, int]]
-    ) -> None:
+    def _multiply(self, lines: list[Line], count: Value, panel: Value) -> None:
+        """Multiply one tile of rows or two by a panel, and lay the sums down."""
+        vectors = range(self.panels.vectors)
+        for m in range(HEIGHT):
+            with self._where(count, m):
+                for n in vectors:
+                    load_tile(_sums(m, n), self.start + n * LANES, 0)
+        rows = [own.x + self._first_row(own) * self.plan.stride for own in lines]
+        self._add_products(rows, count, self.factors + panel * self.panels.size)
+        for m in range(HEIGHT):
+            kept = self.output.buffer + m * TILE_ROWS * self.panels.width
+            with self._where(count, m):
+                for n in vectors:
+                    store_tile(_sums(m, n), kept + n * LANES, self.panels.width * WORD_BYTES)
+
+    @contextmanager
+    def _where(self, count: Value, m: int) -> Iterator[None]:
+        """Write what is done if there is a tile of this number."""
+        always = m == 0 or self.plan.tiles % HEIGHT == 0
+        with nullcontext() if always else self.e.when(count > m):
+            yield
+
+    def _add_products(self, rows: list[Pointer], count: Value, weights: Pointer) -> None:
         """Add the products along the whole depth: a loop for each axis of the taps, and a run."""
-        outer, read = self.problem.outer, self.problem.reading.dtype
+        outer = self.problem.outer
         extents = (*outer.extents, self.problem.steps // self.quads)
         strides = (*outer.strides, self.quads * self.problem.together)
         with ExitStack() as loops:
@@ -224,14 +227,19 @@ class TileProduct(Product):
                 turn = loops.enter_context(self.e.loop(extent, name="turn"))
                 rows = [row + turn * stride for row in rows]
                 step = step * extent + turn
-            here = weights + step * (self.quads * self.panels.line)
-            for m, row in enumerate(rows):
+            self._add_step(rows, count, weights + step * (self.quads * self.panels.line))
+
+    def _add_step(self, rows: list[Pointer], count: Value, weights: Pointer) -> None:
+        """Add the products of a step along the depth."""
+        read, vectors = self.problem.reading.dtype, range(self.panels.vectors)
+        for n in vectors:
+            place = weights + n * LANES * self.problem.together
+            load_tile(FIRST_COLUMNS + n, place, self.panels.width * WORD_BYTES)
+        for m, row in enumerate(rows):
+            with self._where(count, m):
                 load_tile(FIRST_ROWS + m, row, self.plan.stride * read.itemsize)
-            for n in range(self.panels.vectors):
-                place = here + n * LANES * self.problem.together
-                load_tile(FIRST_COLUMNS + n, place, self.panels.width * WORD_BYTES)
-            for m, n in grid:
-                add_tile_product(self.e, read, _sums(m, n), FIRST_ROWS + m, FIRST_COLUMNS + n)
+                for n in vectors:
+                    add_tile_product(self.e, read, _sums(m, n), FIRST_ROWS + m, FIRST_COLUMNS + n)
 
 
 def _sums(m: int, n: int) -> int:

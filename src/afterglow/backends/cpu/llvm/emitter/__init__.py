@@ -36,7 +36,7 @@ from afterglow.backends.cpu.llvm.emitter.atomic import (
     store_atomic,
 )
 from afterglow.backends.cpu.llvm.emitter.conversion import convert, rounded_result
-from afterglow.backends.cpu.llvm.emitter.division import divide_by_scalar
+from afterglow.backends.cpu.llvm.emitter.division import divide_by_scalar, limited_quotient
 from afterglow.backends.cpu.llvm.emitter.dot import (
     add_dot_bf16,
     add_dot_quads,
@@ -152,6 +152,7 @@ __all__ = [
     "larger",
     "larger_bytes",
     "leading_zeros",
+    "limited_quotient",
     "load_atomic",
     "load_masked",
     "load_strided",
