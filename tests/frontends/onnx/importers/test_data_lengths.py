@@ -158,6 +158,15 @@ def test_a_loop_goes_on_while_there_are_elements() -> None:
     _check(_text(head, rest, mask, LENGTH, "goes_on = Greater (length, none)", start="all"))
 
 
+@pytest.mark.usefixtures("no_bodies")
+def test_a_loop_without_a_limit_is_bounded_by_what_it_takes_away() -> None:
+    head = "row = Gather (past, none)"
+    rest = "past_again = Slice (past, second, all, first)"
+    mask = MASK.replace("(past,", "(past_again,")
+    text = _text(head, rest, mask, LENGTH, "goes_on = Greater (length, none)", start="all")
+    _check(text.replace("Loop (often,", "Loop (,"), range(3))
+
+
 def test_a_read_of_what_is_empty_is_an_error() -> None:
     head = "row = Gather (past, none)"
     drop = "next = Slice (past, second, all, first)"
