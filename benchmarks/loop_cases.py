@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from benchmarks import loop_graphs as graphs
+from benchmarks import loop_lengths as lengths
 from benchmarks import loop_modules as modules
 from benchmarks import loop_searches as searches
 
@@ -28,6 +29,12 @@ class Case:
 
 def _normal(draw: Draw, *shape: int) -> np.ndarray:
     return draw.standard_normal(shape).astype(np.float32)
+
+
+def _boxes(draw: Draw, count: int) -> np.ndarray:
+    """Low and high corners."""
+    low = draw.uniform(0, 10, (count, 2))
+    return np.hstack([low, low + draw.uniform(0.5, 4, (count, 2))]).astype(np.float32)
 
 
 def _scripted(
@@ -81,6 +88,19 @@ CASES = (
     _scripted(searches.FrameByFrame, lambda d: [_normal(d, 20, 48)], _ROWS),
     _scripted(searches.Batched, lambda d: [_normal(d, 3, 64), np.array(25)], _ROWS),
     _scripted(searches.Unbounded, lambda d: [_normal(d, 1, 64)], {}),
+    _scripted(lengths.Sliding, lambda d: [_normal(d, 1, 30, 32)], _TIME),
+    _scripted(
+        lengths.Suppressed,
+        lambda d: [_boxes(d, 40), d.random(40, np.float32)],
+        {"input0": {0: "rows"}, "input1": {0: "rows"}},
+    ),
+    _scripted(
+        lengths.Segments,
+        lambda d: [_normal(d, 12, 30, 16), d.integers(1, 30, 12)],
+        {"input0": {0: "batch", 1: "time"}, "input1": {0: "batch"}},
+    ),
+    _scripted(lengths.Queue, lambda d: [_normal(d, 30, 8)], _ROWS),
+    _scripted(lengths.Merged, lambda d: [_normal(d, 30, 8)], _ROWS),
     _written("GROWING_TOKENS", lambda d: {"tokens": _tokens(d, 4), "steps": _STEPS}),
     _written("GROWING_CACHE", lambda d: {"x": _normal(d, 1, 64), "steps": _STEPS}),
     _written("WHILE_ONLY", lambda d: {"x": _normal(d, 16) + 2}),

@@ -3,9 +3,9 @@
     python -m benchmarks.loops [NAME ...] [--seconds 1.0]
 
 Models are made here: scripted PyTorch modules through its exporter (`loop_modules`,
-`loop_searches`), and graphs written by hand (`loop_graphs`). Each is run on four feeds before it is
-timed, one thread each, both engines in turns; the median of each counts. A model whose results
-differ is marked as wrong.
+`loop_searches`, `loop_lengths`), and graphs written by hand (`loop_graphs`). Each is run on four
+feeds before it is timed, one thread each, both engines in turns; the median of each counts. A model
+whose results differ is marked as wrong.
 """
 
 from __future__ import annotations

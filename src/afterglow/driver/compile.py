@@ -31,6 +31,7 @@ from afterglow.graph import Module, print_module
 from afterglow.instr import print_program
 from afterglow.runtime import CompiledModel, Signature
 from afterglow.runtime.bundle import Bundle, BundleRequest
+from afterglow.runtime.compiled import CompiledFunction
 from afterglow.runtime.segmented import SegmentedVersion
 from afterglow.runtime.version import SourceLeft, Specialiser, Version
 from afterglow.support.collection import without_collecting
@@ -42,8 +43,8 @@ from afterglow.support.errors import (
     lacks_memory,
     out_of_memory,
 )
-from afterglow.types import Array
-from afterglow.types.extent import Dim, is_ranged, largest, smallest
+from afterglow.types import Array, OutputForm
+from afterglow.types.extent import Dim, UndecidedExtentError, is_ranged, largest, smallest
 
 PARTITIONS = "partitions"
 PARTITIONED_STAGES = ("import", "graph", PARTITIONS)
@@ -118,6 +119,8 @@ class Recipe(Specialiser):
         self.options = options
         self.last = options
         self.bound = BoundValues()
+        self.data_lengths = True
+        """Whether data may tell lengths in loops: not once that could not be compiled."""
         self.ranges = Ranges(given_ranges(options.dims))
         self.bodies = Bodies(source, options, lambda *body: Recipe(*body).build)
 
@@ -134,8 +137,7 @@ class Recipe(Specialiser):
         try:
             # what tuning leaves may be large
             with without_collecting() if options.tune is None else nullcontext():
-                module, forms = import_with_state(self.source, options)
-                compiled = compile_module(module, options)
+                compiled, forms = self._compiled(options)
             version = Version(
                 compiled, forms, frozenset(value_inputs), attachments=self.source.attachments
             )
@@ -146,6 +148,27 @@ class Recipe(Specialiser):
         if cache is not None and key is not None:
             cache.put(key, version, made_from(self.source.files(), options, digests=False))
         return version
+
+    def _compiled(self, options: Options) -> tuple[CompiledFunction, tuple[OutputForm, ...]]:
+        """A program; without lengths that data tell in loops, if no code can have them."""
+        options = replace(options, data_lengths=options.data_lengths and self.data_lengths)
+        module, forms = import_with_state(self.source, options)
+        has_bodies = len(module.functions) > 1
+        try:
+            return compile_module(module, options), forms
+        except UndecidedExtentError as error:
+            if not options.data_lengths or not has_bodies:
+                raise
+            undecided = error
+        try:
+            found = self._compiled(replace(options, data_lengths=False))
+        except UndecidedExtentError:
+            raise undecided from None
+        except NeedsValuesError:
+            self.data_lengths = False
+            raise
+        self.data_lengths = False
+        return found
 
     def made_from(self) -> Mapping[str, Any]:
         """The compiler, the model's files and the options, as a file says it."""

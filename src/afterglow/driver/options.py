@@ -129,6 +129,8 @@ class Options:
     """Whether the profiler `perf` is told the names of functions."""
     instruments: tuple[Instrument, ...] = ()
     progress: Progress | None = None
+    data_lengths: bool = True
+    """Whether lengths that only data tell may be dimensions in the bodies of loops."""
 
     def __post_init__(self) -> None:
         streams = checked_streams(self.streams)

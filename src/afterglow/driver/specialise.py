@@ -73,6 +73,7 @@ class CallSpecialiser:
 
     def _compiled(self, feed: Mapping[str, Any], shapes: InputShapes) -> Version | SegmentedVersion:
         bound: dict[str, Any] = {}
+        is_certain = False
         while True:
             values = {**self.options.values, **bound}
             options = replace(self.options, shapes=shapes, dims={}, values=values)
@@ -83,7 +84,12 @@ class CallSpecialiser:
                 if not wanted and error.boundary is None:
                     raise
                 if not wanted and error.boundary is not None:
-                    return self._partitioned(options, bound, error.boundary)
+                    try:
+                        return self._partitioned(options, bound, error.boundary)
+                    except NeedsValuesError:  # as code cannot have the lengths that data tell
+                        if is_certain:
+                            raise
+                        is_certain = True
                 bound.update((name, copy(feed[name])) for name in sorted(wanted))
 
     def compile_first(

@@ -204,6 +204,10 @@ class Bindings(Protocol):
     def unchecked(self) -> bool:
         """Whether an index out of range is taken for the nearest in range."""
 
+    @property
+    def data_lengths(self) -> bool:
+        """Whether lengths that only data tell may be dimensions in the bodies of loops."""
+
 
 class FileDigests(Protocol):
     """Digests of files, remembered while the files stay as they are."""

@@ -83,7 +83,7 @@ def most_trips(
 ) -> float:
     """How often a loop runs at most: by its limit, and until what it counts reaches a bound."""
     found = loop.trips
-    for lesser, greater, gap in _comparisons(loop.goes_on):
+    for lesser, greater, gap in comparisons(loop.goes_on):
         below, above = (_course(forms, loop, value, first) for value in (lesser, greater))
         if below is None or above is None:
             continue
@@ -200,7 +200,7 @@ def _while_it_goes_on(
     first = forms.interval(start)
     next_one = LinearForm(step.constant, {unknown: 1})
     bounds = Interval()
-    for lesser, greater, gap in _comparisons(loop.goes_on):
+    for lesser, greater, gap in comparisons(loop.goes_on):
         pair = forms.of(lesser), forms.of(greater)
         if pair[0] is None or pair[1] is None:
             continue
@@ -216,7 +216,7 @@ def _while_it_goes_on(
     return Interval(min(first.low, bounds.low), first.high)
 
 
-def _comparisons(value: Value | None) -> list[tuple[Value, Value, int]]:
+def comparisons(value: Value | None) -> list[tuple[Value, Value, int]]:
     """Pairs of which one is less than the other by so much at least, where a boolean is true."""
     return _conjunction(value)[0]
 

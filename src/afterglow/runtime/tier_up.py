@@ -43,8 +43,9 @@ class TieredVersions(Versions[VersionT]):
         names = [*names]
         with self._lock:
             key = self.key(arrays, names)
-            if self.covering(key) is None and not self._is_hot(key.shapes):
-                return None
+            known = self._latest(key)
+            if known is not None or not self._is_hot(key.shapes):
+                return known
             return self.find(arrays, names, make)
 
     def _is_hot(self, shapes: Shapes) -> bool:

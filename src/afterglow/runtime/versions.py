@@ -15,6 +15,9 @@ from afterglow.runtime.signature import TensorInfo
 SPECIALISATIONS = 16
 """How many versions for different shapes a model keeps; the least recently used goes."""
 
+_REMEMBERED = 1024
+"""For how many keys it is remembered which ranged version covers them."""
+
 
 class _DependsOnValues(Protocol):
     @property
@@ -56,6 +59,8 @@ class Versions(Generic[VersionT]):
         self._versions: OrderedDict[Key, VersionT] = OrderedDict()
         self._ranges: dict[Key, ShapeRange] = {}
         """What those versions cover whose shapes are ranged."""
+        self._covered: dict[Key, Key] = {}
+        """The ranged versions that covered keys before."""
         self._lock = RLock()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Versions[VersionT]:
@@ -63,7 +68,7 @@ class Versions(Generic[VersionT]):
         with self._lock:
             copied, versions = copy(self), self._versions.items()
             copied._versions = OrderedDict((key, deepcopy(v, memo)) for key, v in versions)
-            copied._ranges = dict(self._ranges)
+            copied._ranges, copied._covered = dict(self._ranges), dict(self._covered)
         copied._lock = RLock()
         return copied
 
@@ -85,6 +90,7 @@ class Versions(Generic[VersionT]):
                 self._drop_included(key)
                 self._ranges[key] = ShapeRange(key.shapes)
             self._versions[key] = version
+            self._covered.clear()
             while len(self._versions) > self.most:
                 self._ranges.pop(self._versions.popitem(last=False)[0], None)
 
@@ -98,6 +104,7 @@ class Versions(Generic[VersionT]):
     def _clear(self) -> None:
         self._versions.clear()
         self._ranges.clear()
+        self._covered.clear()
 
     def depend_on(self, names: Iterable[str]) -> None:
         """Tell versions apart by the values of these, too."""
@@ -107,12 +114,15 @@ class Versions(Generic[VersionT]):
         """The key of the version that takes arrays of a key; None if there is none."""
         if key in self._versions:
             return key
-        covering = (
-            known
-            for known, taken in self._ranges.items()
-            if known.values == key.values and taken.covers(key.shapes)
-        )
-        return next(covering, None)
+        if key in self._covered:
+            return self._covered[key]
+        for known, taken in self._ranges.items():
+            if known.values == key.values and taken.covers(key.shapes):
+                if len(self._covered) == _REMEMBERED:
+                    self._covered.clear()
+                self._covered[key] = known
+                return known
+        return None
 
     def find(
         self,
@@ -123,10 +133,9 @@ class Versions(Generic[VersionT]):
         """The version for arrays, made if there is none."""
         names = [*names]
         with self._lock:
-            known = self.covering(self.key(arrays, names))
+            known = self._latest(self.key(arrays, names))
             if known is not None:
-                self._versions.move_to_end(known)
-                return self._versions[known]
+                return known
             found = make(arrays)
             if not found.value_inputs <= self.value_inputs - found.unbound:
                 self.depend_on(found.value_inputs)
@@ -138,6 +147,14 @@ class Versions(Generic[VersionT]):
             taken = found.ranged_shapes
             self.keep(key if taken is None else key._replace(shapes=taken), found)
             return found
+
+    def _latest(self, key: Key) -> VersionT | None:
+        """The version that takes arrays of a key, as the one that was asked for last."""
+        known = self.covering(key)
+        if known is None:
+            return None
+        self._versions.move_to_end(known)
+        return self._versions[known]
 
     def find_if_hot(
         self,
@@ -151,6 +168,8 @@ class Versions(Generic[VersionT]):
     def key(self, arrays: Mapping[str, Any], names: Iterable[str]) -> Key:
         """The key under which a version for arrays is cached."""
         shapes = tuple([shape for name in names for shape in shapes_of(arrays[name])])
+        if not self.value_inputs:
+            return Key(shapes)
         values = (content_of(arrays.get(name)) for name in sorted(self.value_inputs))
         return Key(shapes, tuple(values))
 

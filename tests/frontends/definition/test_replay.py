@@ -26,7 +26,7 @@ GROWING = """
             j1 = Add (i1, one)
             row = Slice (grown, i1, j1, zero)
             positive = Relu (row)
-            places = NonZero (positive)
+            places = Unique (positive)
             count = Shape (places)
             sum = ReduceSum <keepdims = 0> (grown)
             is_small = Less (sum, bound)

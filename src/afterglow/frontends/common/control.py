@@ -18,10 +18,12 @@ import numpy as np
 from afterglow.frontends.base import NeedsValuesError
 from afterglow.frontends.common.branches import scalar
 from afterglow.frontends.common.growing_loops import (
+    CHANGED,
     LoopGrowth,
-    in_one_group,
+    Told,
+    first_steps,
     return_grown,
-    steps_between,
+    tell_lengths,
 )
 from afterglow.frontends.common.list_results import LoopLists
 from afterglow.frontends.common.lists import compact_rows, settled
@@ -41,7 +43,7 @@ from afterglow.frontends.definition.host_loops import (
     no_parts,
     run_loop,
 )
-from afterglow.frontends.definition.model import CHUNK, CUT_AXES, REST
+from afterglow.frontends.definition.model import CHUNK, CUT_AXES, REST, is_rows_name
 from afterglow.frontends.definition.problems import (
     ChangesTypesError,
     GrowsError,
@@ -127,17 +129,20 @@ def _with_lengths(
         return results
     if not axes:
         return results if n.graph.frame.places else [settled(n, value) for value in results]
-    pairs = [_with_length(n, *each) for each in zip(results[:carried], axes, strict=True)]
+    pairs = [_with_length(n, place, results[place], axis) for place, axis in enumerate(axes)]
     values, lengths = ([pair[side] for pair in pairs] for side in (0, 1))
     return [*values, *results[carried:], *[None] * (before - len(results)), *lengths]
 
 
 def _with_length(
-    n: NodeContext, value: Imported | None, axis: int
+    n: NodeContext, place: int, value: Imported | None, axis: int = 0
 ) -> tuple[Imported | None, Value | None]:
     """A carried value as one that is read behind the loop, and its length; of a list its rows."""
     if isinstance(value, RowList):
-        return compact_rows(n, value) or (StaticSequence(), None)
+        is_cut = place < len(n.proto.output) and is_rows_name(n.proto.output[place])
+        if is_cut:
+            return compact_rows(n, value) or (StaticSequence(), None)
+        return value if n.graph.frame.places else settled(n, value), None
     if not isinstance(value, Value) or not -value.type.rank <= axis < value.type.rank:
         return value, None
     return value, n.integers_of((value.type.shape[axis],), (1,))
@@ -209,19 +214,25 @@ def _loop_as_op(
     goes_on = n.constant(np.array(True))  # as the body sees it: else it would not run
     imported = n.body_with_lists("body", (TensorType(i64, ()), goes_on, *lists.inputs(types)))
     body, captured, function = imported.subgraph, imported.captured, imported.subgraph.function
-    counts = return_grown(imported, lists.places)
+    told = return_grown(imported, lists.places)
+    if growth is not None:
+        tell_lengths(function, growth.steps, told)
     own = len(function.outputs) - 1 - len(carried)
     _check_count(len(function.outputs) - 1, len(carried))
     lists.append_outputs(imported)
     returned = _output_types(function)[1:]
     facts = _facts(n, function, limit, carried)
-    _check_carried(types, facts, growth, counts)
-    if growth is not None and not is_new and facts.trips != growth.most:
+    _check_carried(n, types, facts, growth, told)
+    if (
+        growth is not None
+        and not is_new
+        and growth.most != growth.bounded(facts.trips, growth.steps, growth.first)
+    ):
         raise NeedsInliningError("it runs more or less often than elsewhere")
     trips, stacks = None, len(returned) > len(carried)
     if growth is not None:
         growth.check_stacked(returned[len(carried) :])
-        carried = growth.make_room(n, function, carried, counts)
+        carried = growth.make_room(n, function, carried, told)
         facts = replace(_facts(n, function, limit, carried), trips=growth.most)
     n.graph.session.end_loop(facts)
     if _is_true(function.outputs[0].value) or _only_limit_ends(n, facts, limit):
@@ -258,38 +269,52 @@ def _grown_results(
             return lists.placed(n, found, own)
     counted = trips is None
     added = growth.added(n, ends, found[-1], is_counted=counted)
+    placed = lists.placed(n, found, own, is_counted=counted)
     if not n.graph.frame.is_body:
         lengths = growth.lengths_behind(n, found, added, lists.places)
-        return lists.placed(n, (*found, *lengths), own, is_counted=counted)
-    placed = lists.placed(n, found, own, is_counted=counted)
+        return _with_lengths_of_lists(n, placed, dict(zip(lists.places, lengths, strict=True)))
     grown = growth.grown(n, lists.tensors, found, added)
     for place, value in zip(lists.places, grown, strict=True):
         placed[place] = value
     return placed
 
 
+def _with_lengths_of_lists(
+    n: NodeContext, results: Sequence[Imported | None], lengths: Mapping[int, Value]
+) -> list[Imported | None]:
+    """Results with the lengths of carried values behind them; of tensors they are told."""
+    found, ends = [*results], list[Value | None]()
+    for place in range(len(n.graph_attribute("body").input) - 2):
+        value, length = found[place], lengths.get(place)
+        if isinstance(value, RowList):
+            found[place], length = _with_length(n, place, value)
+        ends.append(length)
+    return [*found, *ends]
+
+
 def _check_carried(
+    n: NodeContext,
     types: Sequence[TensorType],
     facts: LoopFacts,
     growth: LoopGrowth | None,
-    counts: Mapping[int, Value],
+    told: Mapping[int, Told],
 ) -> None:
     """Raise unless carried values keep their types, or grow as expected."""
     body = facts.body
     returned = _output_types(body)[1 : 1 + len(types)]
     if growth is not None:
-        if returned != growth.returned:
-            raise ChangesTypesError("carried values change their types")
-        steps = growth.refined(counts)
-    elif returned == list(types):
-        return
+        steps = growth.refined(returned, told)
+    elif told or returned != list(types):
+        steps = first_steps(types, returned, told)
     else:
-        steps = steps_between(types, returned)
-        if steps is None:
-            raise ChangesTypesError("carried values change their types")
-        steps = in_one_group(steps, counts)
+        return
     if steps is not None:
-        raise GrowsError(steps, facts.trips, is_counted=_is_true(body.outputs[0].value))
+        if not n.graph.session.data_lengths and any(step and step.is_whole for step in steps):
+            raise ChangesTypesError(CHANGED)
+        first = types if growth is None else growth.first
+        most = LoopGrowth.bounded(facts.trips, steps, first)
+        is_counted = _is_true(body.outputs[0].value)
+        raise GrowsError(steps, most, is_counted=is_counted, is_told_by_data=bool(told))
 
 
 def _output_types(function: Function) -> list[TensorType]:

@@ -9,6 +9,11 @@ Where data tell how much longer (`grown.py`), the loop carries that, too, and an
 stands for it:
 
     f32[s, 8] becomes f32[s, 8] and n rows  ->  f32[s + g, 8], and g becomes g + n
+
+Where it is another value each time, of which data tell how long it is, that dimension is its
+length:
+
+    f32[s, 8] becomes the first n rows of something  ->  f32[g, 8], and g becomes n
 """
 
 from __future__ import annotations
@@ -18,6 +23,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from afterglow.frontends.common.ending import holds_for_some
+from afterglow.frontends.common.grown import extent_value, without_base
 from afterglow.frontends.definition.context import (
     GrownTensor,
     Imported,
@@ -36,59 +43,123 @@ from afterglow.ops.overwrite import Overwrite
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64, string
-from afterglow.types.extent import Dim, dims_of, is_ranged, largest, ranged
+from afterglow.types.extent import (
+    Dim,
+    dims_of,
+    inner_dim,
+    is_ranged,
+    larger_extent,
+    largest,
+    ranged,
+    smallest,
+)
 
 MOST_ROOM_BYTES = 2**28
 """What values that grow may take at most: if it is more, the host drives the loop."""
+
+CHANGED = "carried values change their types"
 
 Steps = Sequence[GrowthStep | None]
 """For each carried value how it grows; None: it stays."""
 
 
-def steps_between(types: Sequence[TensorType], returned: Sequence[TensorType]) -> Steps | None:
-    """How much longer each value becomes in an iteration; None if types differ in other ways."""
-    steps: list[GrowthStep | None] = []
-    for old, new in zip(types, returned, strict=False):
-        if old == new:
-            steps.append(None)
-            continue
-        if old.rank != new.rank or old.dtype != new.dtype:
-            return None
-        axes = [axis for axis in range(old.rank) if old.shape[axis] != new.shape[axis]]
-        by = new.shape[axes[0]] - old.shape[axes[0]]
-        if len(axes) > 1 or is_ranged(by) or by < 0:
-            return None
-        steps.append(GrowthStep(axes[0], by))
-    return steps
+@dataclass(frozen=True)
+class Told:
+    """What data tell of a carried tensor: how many rows of it count, along an axis.
 
-
-def return_grown(body: ImportedBody, places: Sequence[int]) -> dict[int, Value]:
-    """Have a body return carried tensors with all rows that it may append to them.
-
-    `places` says where tensors are among what is carried. Returns how many rows count, for each
-    that grew by its number among the tensors.
+    These are rows behind those that it had before; all of it if it `is_whole`.
     """
-    function, counts = body.subgraph.function, dict[int, Value]()
+
+    axis: int
+    count: Value
+    is_whole: bool
+    most: int
+    """An extent that the count does not exceed."""
+    ends_at_none: bool = False
+    """Whether the loop ends once the count is 0."""
+
+
+def return_grown(body: ImportedBody, places: Sequence[int]) -> dict[int, Told]:
+    """Have a body return carried tensors with all rows that they may have.
+
+    `places` says where tensors are among what is carried. Returns what data tell of them, by their
+    numbers among the tensors.
+    """
+    function, told = body.subgraph.function, dict[int, Told]()
     numbers = {1 + place: number for number, place in enumerate(places)}
     for place, grown in sorted(body.grown.items()):
         number = numbers.get(place)
         if number is None:
             raise ChangesTypesError("what it stacks has different shapes in iterations")
         past = function.inputs[1 + number]
-        if grown.base is not past:
-            raise ChangesTypesError("a carried value becomes another one that grew")
-        present = Builder(function).emit(Concat(grown.axis), past, grown.rows)
+        is_whole = grown.base is not past
+        if is_whole:
+            grown = without_base(function, grown)
+            present = grown.rows
+        else:
+            present = Builder(function).emit(Concat(grown.axis), past, grown.rows)
         function.outputs.insert(1 + number, Output(f"\0grown{number}", present))
-        counts[number] = grown.count
-    return counts
+        ends = is_whole and holds_for_some(function.outputs[0].value, grown.count)
+        told[number] = Told(grown.axis, grown.count, is_whole, grown.most, ends)
+    return told
 
 
-def in_one_group(steps: Steps, counts: Mapping[int, Value]) -> Steps:
-    """Steps of which all that data tell belong to one group, for want of better knowledge."""
-    return [
-        replace(step, group=0) if step is not None and number in counts else step
-        for number, step in enumerate(steps)
-    ]
+def tell_lengths(function: Function, steps: Steps, told: dict[int, Told]) -> None:
+    """Add what a body's types tell of values that are others each time."""
+    counts: dict[int, Value] = {}
+    for number, step in enumerate(steps):
+        if step is not None and step.is_whole and number not in told:
+            type = function.outputs[1 + number].value.type
+            if step.axis >= type.rank:
+                raise ChangesTypesError(CHANGED)
+            extent = type.shape[step.axis]
+            if extent not in counts:
+                counts[extent] = extent_value(function, extent)
+            told[number] = Told(step.axis, counts[extent], True, extent)
+
+
+def first_steps(
+    types: Sequence[TensorType], returned: Sequence[TensorType], told: Mapping[int, Told]
+) -> Steps:
+    """How values grow that have these types in the first iteration, and others behind it."""
+    steps: list[GrowthStep | None] = []
+    groups: dict[object, int] = {}
+    for number, (old, new) in enumerate(zip(types, returned, strict=False)):
+        found = told.get(number)
+        if old == new and found is None:
+            steps.append(None)
+            continue
+        axis = _changing_axis(old, new) if found is None else found.axis
+        by = _growth_along(axis, old, new)
+        is_whole = found.is_whole if found is not None else is_ranged(by) or by < 0
+        if found is not None and is_whole:
+            by = found.most - old.shape[axis]
+        step = GrowthStep(axis, largest(larger_extent(0, by)) if is_whole else by)
+        if is_whole or found is not None:
+            kind = (is_whole, old.shape[axis] if is_whole else 0)
+            step = replace(step, group=groups.setdefault(kind, len(groups)), is_whole=is_whole)
+        if found is not None and found.ends_at_none and smallest(old.shape[axis]) > 0:
+            shrinks = max(0, -largest(found.most - old.shape[axis]))
+            step = replace(step, ends_at_none=True, shrinks=shrinks)
+        steps.append(step)
+    return steps
+
+
+def _changing_axis(old: TensorType, new: TensorType) -> int:
+    """The axis along which two types differ."""
+    if old.rank != new.rank or old.dtype != new.dtype:
+        raise ChangesTypesError(CHANGED)
+    axes = [axis for axis in range(old.rank) if old.shape[axis] != new.shape[axis]]
+    if len(axes) != 1:
+        raise ChangesTypesError(CHANGED)
+    return axes[0]
+
+
+def _growth_along(axis: int, old: TensorType, new: TensorType) -> int:
+    """By how much a type is longer than another one, which differ along an axis at most."""
+    if old != new and _changing_axis(old, new) != axis:
+        raise ChangesTypesError(CHANGED)
+    return new.shape[axis] - old.shape[axis]
 
 
 @dataclass(frozen=True)
@@ -102,7 +173,10 @@ class LoopGrowth:
     iteration: int
     """The dimension that is the number of the iteration."""
     lengths: tuple[int, ...]
-    """The dimensions that are, for each group, how much longer its values are than at first."""
+    """The dimensions that are, for each group, how much longer its values are than at first.
+
+    For values that are others each time, it is how long they are.
+    """
 
     @staticmethod
     def of(steps: Steps, first: Sequence[TensorType], most: int, name: str) -> LoopGrowth:
@@ -110,15 +184,18 @@ class LoopGrowth:
         if len(steps) != len(first) or any(
             step and step.axis >= type.rank for step, type in zip(steps, first, strict=True)
         ):
-            raise ChangesTypesError("carried values change their types")
+            raise ChangesTypesError(CHANGED)
         if any(step and type.dtype is string for step, type in zip(steps, first, strict=True)):
             raise ChangesTypesError("a list of texts that it carries grows")
         each: dict[int, int] = {}
-        for step in steps:
+        for step, type in zip(steps, first, strict=True):
             if step is not None and step.group is not None:
-                each[step.group] = max(step.by, each.get(step.group, 0))
+                start = largest(type.shape[step.axis]) if step.is_whole else 0
+                longest = start + max(most - 1, 0) * step.by
+                each[step.group] = max(longest, each.get(step.group, 0))
+        some = {step.group for step in steps if step is not None and step.ends_at_none}
         lengths = tuple(
-            ranged(Dim(f"{name}.grown{group}", 0, max(most - 1, 0) * each[group]))
+            ranged(inner_dim(f"{name}.grown{group}", each[group], int(group in some)))
             for group in sorted(each)
         )
         iteration = ranged(Dim(f"{name}.iteration", 0, most - 1)) if most else 0
@@ -127,17 +204,23 @@ class LoopGrowth:
             raise ChangesTypesError("values that it carries may grow too large")
         return growth
 
+    @staticmethod
+    def bounded(trips: float, steps: Steps, first: Sequence[TensorType]) -> float:
+        """How often a loop runs at most that ends once a value which shrinks has no element."""
+        for step, type in zip(steps, first, strict=False):
+            if step is not None and step.shrinks:
+                trips = min(trips, -(-largest(type.shape[step.axis]) // step.shrinks))
+        return trips
+
     @property
     def before(self) -> list[TensorType]:
         """What the values are when an iteration begins."""
-        return self._types(lambda step: step.by * self.iteration, lambda _, grown: grown)
+        return self._types(self.iteration, lambda _, length: length)
 
     @property
     def returned(self) -> list[TensorType]:
         """What an iteration returns, with rows that may not count."""
-        return self._types(
-            lambda step: step.by * (self.iteration + 1), lambda step, grown: grown + step.by
-        )
+        return self._types(self.iteration + 1, lambda step, length: length + step.by)
 
     @property
     def longest(self) -> list[TensorType]:
@@ -146,37 +229,79 @@ class LoopGrowth:
 
     def after(self, iterations: int) -> list[TensorType]:
         """What the values are after some iterations, with rows that may not count."""
-        return self._types(
-            lambda step: step.by * iterations, lambda step, grown: largest(grown) + step.by
-        )
+        return self._types(iterations, lambda step, length: largest(length) + step.by)
 
-    def _types(
-        self, counted: Callable[[GrowthStep], int], told: Callable[[GrowthStep, int], int]
-    ) -> list[TensorType]:
+    def _types(self, iterations: int, told: Callable[[GrowthStep, int], int]) -> list[TensorType]:
         """Types that are longer than the first: by the iterations, or by what data told so far."""
         types = []
         for type, step in zip(self.first, self.steps, strict=True):
             if step is None:
                 types.append(type)
                 continue
-            by = counted(step) if step.group is None else told(step, self.lengths[step.group])
-            types.append(_longer(type, step.axis, by))
+            shape = [*type.shape]
+            begin = 0 if step.is_whole else shape[step.axis]
+            by = step.by * iterations
+            if step.group is not None:
+                by = told(step, self.lengths[step.group])
+            shape[step.axis] = begin + by
+            types.append(type.with_shape(shape))
         return types
 
-    def refined(self, counts: Mapping[int, Value]) -> Steps | None:
-        """The steps in smaller groups, if a group's values grow by different numbers of rows."""
-        if {
-            number for number, step in enumerate(self.steps) if step and step.group is not None
-        } != {*counts}:
-            raise ChangesTypesError("carried values change their types")
+    def refined(self, returned: Sequence[TensorType], told: Mapping[int, Told]) -> Steps | None:
+        """How values grow in another way than was taken for granted; None if they do not.
+
+        Values of a group may grow by different numbers of rows, or be others each time.
+        """
         groups: dict[object, int] = {}
         steps: list[GrowthStep | None] = []
-        for number, step in enumerate(self.steps):
-            if step is not None and number in counts:
-                key = (step.group, counts[number])
+        for number, (step, new) in enumerate(zip(self.steps, returned, strict=True)):
+            found = told.get(number)
+            if not self._is_as_expected(number, new, found):
+                step = self._as_whole(number, new, found)
+            if step is not None and step.group is not None:
+                count = None if found is None else found.count
+                start = self.first[number].shape[step.axis] if step.is_whole else 0
+                key = (step.group, step.is_whole, start, count)
                 step = replace(step, group=groups.setdefault(key, len(groups)))
             steps.append(step)
-        return steps if len(groups) > len(self.lengths) else None
+        return None if steps == [*self.steps] else steps
+
+    def _is_as_expected(self, number: int, new: TensorType, found: Told | None) -> bool:
+        step = self.steps[number]
+        if found is not None and (step is None or found.is_whole != step.is_whole):
+            return False
+        if step is None or not step.is_whole:
+            is_told = step is not None and step.group is not None
+            return new == self.returned[number] and is_told is (found is not None)
+        assert found is not None
+        room, old = self.longest[number].shape[step.axis], self.before[number]
+        new_type, longest = (_with_extent(x, step.axis, room) for x in (new, old))
+        if new_type != longest:
+            raise ChangesTypesError(CHANGED)
+        by = found.most - old.shape[step.axis]
+        longest_before = largest(old.shape[step.axis])
+        if largest(by) > step.by and largest(found.most) > longest_before:
+            raise ChangesTypesError("values that it carries grow faster and faster")
+        if largest(by) > -step.shrinks and step.shrinks:
+            raise ChangesTypesError(CHANGED)
+        if step.ends_at_none and not found.ends_at_none:
+            raise ChangesTypesError(CHANGED)
+        return True
+
+    def _as_whole(self, number: int, new: TensorType, found: Told | None) -> GrowthStep:
+        """A step of a value that is another one each time, where it was taken for a simpler one."""
+        step, old = self.steps[number], self.before[number]
+        if step is not None and step.is_whole:
+            raise ChangesTypesError(CHANGED)
+        axis = step.axis if step is not None else None
+        if found is not None:
+            axis = found.axis
+        if axis is None:
+            axis = _changing_axis(old, new)
+        by = largest(
+            _growth_along(axis, old, new) if found is None else found.most - old.shape[axis]
+        )
+        return GrowthStep(axis, max(by, 0 if step is None else step.by, 0), -1, is_whole=True)
 
     def check_stacked(self, types: Sequence[TensorType]) -> None:
         """Raise if what iterations return to be stacked does not have the same shape each time."""
@@ -189,7 +314,7 @@ class LoopGrowth:
         n: NodeContext,
         body: Function,
         carried: Sequence[Value],
-        counts: Mapping[int, Value],
+        told: Mapping[int, Told],
     ) -> list[Value]:
         """Have a body read and write values in their rooms; what the loop carries at first.
 
@@ -205,19 +330,28 @@ class LoopGrowth:
             _read_from_room(body, place, room, step.axis)
             zeros = n.emit(Fill(room.shape, 0.0, room.dtype))
             made.append(n.emit(Overwrite((0,) * room.rank), zeros, value))
-        self._carry_lengths(body, counts)
-        return [*(n.constant(np.array(0)) for _ in self.lengths), *made]
+        self._carry_lengths(body, told)
+        return [*self._first_lengths(n), *made]
 
-    def _carry_lengths(self, body: Function, counts: Mapping[int, Value]) -> None:
-        """Have a body count by how much the values of each group grew."""
-        by_group = {
-            step.group: counts[i] for i, step in enumerate(self.steps) if step and i in counts
+    def _first_lengths(self, n: NodeContext) -> list[Value]:
+        """What the dimensions are at first that tell how long the values of each group are."""
+        starts = {
+            step.group: type.shape[step.axis] if step.is_whole else 0
+            for step, type in zip(self.steps, self.first, strict=True)
+            if step is not None
         }
+        return [n.integers_of((starts[group],), ()) for group in range(len(self.lengths))]
+
+    def _carry_lengths(self, body: Function, told: Mapping[int, Told]) -> None:
+        """Have a body count how long the values of each group are."""
+        by_group = {step.group: told[i] for i, step in enumerate(self.steps) if step and i in told}
         for group in range(len(self.lengths)):
             before = body.input(f"grown{group}", TensorType(i64, ()))
             body.inputs.remove(before)
             body.inputs.insert(1 + group, before)
-            after = Builder(body).emit(Add(), before, by_group[group])
+            after = by_group[group].count
+            if not by_group[group].is_whole:
+                after = Builder(body).emit(Add(), before, after)
             body.outputs.insert(1 + group, Output(f"\0longer{group}", after))
 
     def results(self, n: NodeContext, results: Sequence[Value], trips: int) -> tuple[Value, ...]:
@@ -277,7 +411,9 @@ class LoopGrowth:
                     "it is then"
                 )
             total = n.emit(Reshape((1,)), more)
-            lengths.append(n.emit(Add(), total, _extent(n, first, step.axis)))
+            if not step.is_whole:
+                total = n.emit(Add(), total, _extent(n, first, step.axis))
+            lengths.append(total)
         return lengths
 
     def grown(
@@ -294,6 +430,9 @@ class LoopGrowth:
             if step is None or more is None:
                 found.append(room)
                 continue
+            if step.is_whole:
+                found.append(GrownTensor(None, step.axis, room, more))
+                continue
             start = first.type.shape[step.axis]
             rest = room.type.shape[step.axis] - largest(start)
             rows = n.emit(slice_axis(room.type, step.axis, start, rest), room)
@@ -306,10 +445,8 @@ def _extent(n: NodeContext, type: TensorType, axis: int) -> Value:
     return n.integers_of((type.shape[axis] if -type.rank <= axis < type.rank else 0,), (1,))
 
 
-def _longer(type: TensorType, axis: int, by: int) -> TensorType:
-    shape = [*type.shape]
-    shape[axis] = shape[axis] + by
-    return type.with_shape(shape)
+def _with_extent(type: TensorType, axis: int, extent: int) -> TensorType:
+    return type.with_shape((*type.shape[:axis], extent, *type.shape[axis + 1 :]))
 
 
 def _begin(n: NodeContext, x: Value, axis: int, count: int) -> Value:

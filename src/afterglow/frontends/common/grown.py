@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
@@ -25,13 +26,14 @@ from afterglow.frontends.definition.model import rows_name
 from afterglow.frontends.definition.problems import NeedsInliningError
 from afterglow.graph import Builder, Function, Value
 from afterglow.ops.elementwise import Add
+from afterglow.ops.extents import Extents
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import Iota, ScatterND
 from afterglow.ops.movement import Concat, Expand, Reshape, Transpose
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import TensorType
 from afterglow.types.dtype import i64
-from afterglow.types.extent import is_ranged
+from afterglow.types.extent import is_ranged, larger_extent
 
 _DIFFERENT = "the branches return different types"
 
@@ -47,8 +49,10 @@ def concat_parts(n: NodeContext, axis: int, given: Sequence[Imported | None]) ->
         base, parts = first.base, [replace(first, base=None), *others]
     rows: Value | None = None
     count: int | Value = 0
+    most = 0
     for part in parts:
         own, size = _rows_of(part, axis)
+        most += part.most if isinstance(part, GrownTensor) else own.type.shape[axis]
         if rows is None:
             rows, count = own, size
         elif isinstance(count, int):  # all rows so far are there
@@ -56,12 +60,12 @@ def concat_parts(n: NodeContext, axis: int, given: Sequence[Imported | None]) ->
         else:
             rows, count = _written(n, rows, own, count, axis), _sum(n, count, size)
     assert rows is not None
-    return GrownTensor(base, axis, rows, _counted(n, count))
+    return GrownTensor(base, axis, rows, _counted(n, count), most)
 
 
 def _rows_of(part: Imported | None, axis: int) -> tuple[Value, int | Value]:
     """What to append of an operand, and how much of it is there."""
-    if isinstance(part, Value) and not is_ranged(part.type.shape[axis]):
+    if isinstance(part, Value):
         return part, part.type.shape[axis]
     if isinstance(part, GrownTensor) and part.base is None and part.axis == axis:
         return part.rows, part.count
@@ -82,7 +86,7 @@ def _written(n: NodeContext, rows: Value, new: Value, at: Value, axis: int) -> V
 
 
 def _counted(n: NodeContext, count: int | Value) -> Value:
-    return n.constant(np.array(count)) if isinstance(count, int) else count
+    return n.integers_of((count,), ()) if isinstance(count, int) else count
 
 
 def _sum(n: NodeContext, one: int | Value, other: int | Value) -> int | Value:
@@ -124,7 +128,7 @@ class _Place:
     @property
     def most(self) -> int:
         """The rows that the branches return, some of which may not count."""
-        return max(_extent(branch.rows, self.axis) for branch in self.branches)
+        return reduce(larger_extent, (_extent(each.rows, self.axis) for each in self.branches))
 
 
 class BranchGrowth:
@@ -151,8 +155,7 @@ class BranchGrowth:
                 continue
             self._counts[key] = len(self._counts)
             for function, count in zip(self.functions, key, strict=True):
-                b = Builder(function)
-                value = b.constant(np.array(count), "count") if isinstance(count, int) else count
+                value = extent_value(function, count) if isinstance(count, int) else count
                 function.output(f"\0count{len(function.outputs)}", value)
 
     @property
@@ -168,6 +171,24 @@ class BranchGrowth:
             count = counts[self._counts[tuple(branch.count for branch in place.branches)]]
             found.insert(index, GrownTensor(place.branches[0].base, place.axis, rows, count))
         return found
+
+
+def without_base(function: Function, x: GrownTensor) -> GrownTensor:
+    """A tensor that grew in a function as one all of which is rows."""
+    if x.base is None:
+        return x
+    b, extent = Builder(function), x.base.type.shape[x.axis]
+    count = b.emit(Add(), extent_value(function, extent), x.count)
+    rows = b.emit(Concat(x.axis), x.base, x.rows)
+    return GrownTensor(None, x.axis, rows, count, extent + x.most)
+
+
+def extent_value(function: Function, extent: int) -> Value:
+    """An extent as a value (i64[]) of a function."""
+    b = Builder(function)
+    if is_ranged(extent):
+        return b.emit(Extents((extent,), (), i64))
+    return b.constant(np.array(extent), "extent")
 
 
 def results_of(body: ImportedBody) -> list[Imported]:
@@ -188,7 +209,7 @@ def _grown_place(bodies: Sequence[ImportedBody], pair: Sequence[Imported]) -> _P
     axis = _axis_of(*pair)
     one, other = (_appended(body, x, axis) for body, x in zip(bodies, pair, strict=True))
     if one.base is not other.base:
-        one, other = (_whole(x, axis) for x in pair)
+        one, other = (_whole(body, x, axis) for body, x in zip(bodies, pair, strict=True))
     if len({_row_type(x, axis) for x in (*one.rows, *other.rows)}) != 1:
         raise NeedsInliningError(_DIFFERENT)
     return _Place(axis, (one, other))
@@ -211,9 +232,10 @@ def _axis_of(one: Imported, other: Imported) -> int:
 def _appended(body: ImportedBody, x: Imported, axis: int) -> _Appended:
     """A result as something with rows behind it, if it begins with an outer value."""
     if isinstance(x, GrownTensor):
+        base = None if x.base is None else body.outer(x.base)
         if x.axis != axis:
             raise NeedsInliningError(_DIFFERENT)
-        return _Appended(x.base and body.outer(x.base), (x.rows,), x.count)
+        return _whole(body, x, axis) if base is None else _Appended(base, (x.rows,), x.count)
     assert isinstance(x, Value)
     base = body.outer(x)
     if base is not None:
@@ -224,14 +246,15 @@ def _appended(body: ImportedBody, x: Imported, axis: int) -> _Appended:
         rows = tuple(node.given[1:])
         if base is not None and not is_ranged(_extent(rows, axis)):
             return _Appended(base, rows, _extent(rows, axis))
-    return _whole(x, axis)
+    return _whole(body, x, axis)
 
 
-def _whole(x: Imported, axis: int) -> _Appended:
+def _whole(body: ImportedBody, x: Imported, axis: int) -> _Appended:
     """A result all of which is rows."""
-    if isinstance(x, GrownTensor) and x.base is None:
-        return _Appended(None, (x.rows,), x.count)
-    if not isinstance(x, Value) or is_ranged(x.type.shape[axis]):
+    if isinstance(x, GrownTensor) and x.axis == axis:
+        whole = without_base(body.subgraph.function, x)
+        return _Appended(None, (whole.rows,), whole.count)
+    if not isinstance(x, Value):
         raise NeedsInliningError(_DIFFERENT)
     return _Appended(None, (x,), x.type.shape[axis])
 
@@ -251,7 +274,8 @@ def _output_rows(function: Function, rows: Sequence[Value], place: _Place) -> No
     (any_row,) = {_row_type(x, axis) for branch in place.branches for x in branch.rows}
     shape = [*any_row.shape]
     shape[axis] = place.most - _extent(rows, axis)
-    parts = [*rows, *([b.emit(Fill(tuple(shape), 0.0, any_row.dtype))] if shape[axis] else [])]
+    is_full = not is_ranged(shape[axis]) and not shape[axis]
+    parts = [*rows, *([] if is_full else [b.emit(Fill(tuple(shape), 0.0, any_row.dtype))])]
     value = parts[0] if len(parts) == 1 else b.emit(Concat(axis), *parts)
     function.output(f"\0grown{len(function.outputs)}", value)
 

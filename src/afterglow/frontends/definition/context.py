@@ -71,6 +71,13 @@ class GrownTensor:
     axis: int
     rows: Value
     count: Value
+    bound: int | None = None
+    """An extent that the count does not exceed; None for that of the rows."""
+
+    @property
+    def most(self) -> int:
+        """How many rows count at most."""
+        return self.rows.type.shape[self.axis] if self.bound is None else self.bound
 
 
 @dataclass(frozen=True)

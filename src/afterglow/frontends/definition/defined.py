@@ -50,7 +50,13 @@ class DefinedSource:
         bound = Binding(bindings.shapes, bindings.dims, bindings.values, bindings.max_memory)
         unchecked = bindings.unchecked
         try:
-            return ModelImporter(self.model, bound, bindings.partition, unchecked=unchecked).run()
+            return ModelImporter(
+                self.model,
+                bound,
+                bindings.partition,
+                unchecked=unchecked,
+                data_lengths=bindings.data_lengths,
+            ).run()
         except NeedsValuesError as error:
             if error.progress is None:
                 raise

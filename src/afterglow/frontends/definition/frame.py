@@ -63,6 +63,8 @@ class Session:
     """Bytes that a tensor may take; None if that follows from `own_bytes`."""
     own_bytes: int = 0
     """What the constants and inputs of the model take."""
+    data_lengths: bool = True
+    """Whether lengths that only data tell may be dimensions in the bodies of loops."""
     is_speculative: bool = False
     """Whether what is imported may end with an error where another way would not."""
     expanded: int = 0
@@ -167,6 +169,8 @@ class Frame:
     """The functions that are being expanded, outermost first."""
     is_expanded: bool = False
     is_body: bool = False
+    is_in_loop: bool = False
+    """Whether it is the body of a loop as a function, or inside of one."""
 
     def name(self, output: str) -> str:
         """What to call a result."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from afterglow.frontends.base import NeedsValuesError
@@ -288,6 +289,7 @@ class GraphImporter:
     ) -> ImportedBody:
         module = self.session.module
         frame = self.frame.inside(f"{name} of {n.builder.origin!r}", names={}, is_body=True)
+        frame = replace(frame, is_in_loop=frame.is_in_loop or name == "body")
         with self.session.attempt():
             function = module.new_function(f"{n.builder.name}.{name}")
             inner = GraphImporter(self.session, function, frame, self.scope)

@@ -46,7 +46,10 @@ from afterglow.types.output_form import element_name
 
 
 class ModelImporter:
-    """Imports one model; `unchecked`, an index out of range is the nearest that is not."""
+    """Imports one model; `unchecked`, an index out of range is the nearest that is not.
+
+    With `data_lengths`, lengths that only data tell may be dimensions in the bodies of loops.
+    """
 
     def __init__(
         self,
@@ -55,11 +58,13 @@ class ModelImporter:
         partition: Partition | None = None,
         *,
         unchecked: bool = False,
+        data_lengths: bool = True,
     ) -> None:
         self.model = model
         self.binding = binding
         self.partition = partition
         self.unchecked = unchecked
+        self.data_lengths = data_lengths
         signature = model_signature(model)
         self.signature = signature if partition is None else _signature_of(partition, signature)
         self.opsets = model.dialect.opsets(model)
@@ -76,6 +81,7 @@ class ModelImporter:
         session = Session(self.model, module, model_functions(self.model))
         session.known.unchecked = self.unchecked
         session.max_memory = self.binding.max_memory
+        session.data_lengths = self.data_lengths
         graph = GraphImporter(session, Function("main", module), Frame(self.opsets))
         if self.partition is not None and RUN_NUMBER in self.partition.given:
             session.given_run_number = partial(_run_number, graph.function)

@@ -266,6 +266,11 @@ def rows_name(name: str) -> str:
     return name + _ROWS
 
 
+def is_rows_name(name: str) -> bool:
+    """Whether a loop calls rows so that it may stack."""
+    return name.endswith(_ROWS)
+
+
 def count_name(name: str) -> str:
     """What a loop calls the number of rows."""
     return name + _COUNT

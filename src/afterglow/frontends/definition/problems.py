@@ -44,19 +44,30 @@ class GrowthStep:
     """How a value that a loop carries becomes longer in an iteration.
 
     Along an axis, by as much; or by no more, if it belongs to a group: then data tell by how much,
-    and the values of a group grow by the same.
+    and the values of a group grow by the same. If it `is_whole`, it is another value each time, and
+    data tell how long that is: the values of a group are equally long.
     """
 
     axis: int
     by: int
     group: int | None = None
+    is_whole: bool = False
+    ends_at_none: bool = False
+    """Whether the loop ends once it has no element."""
+    shrinks: int = 0
+    """By how much it becomes shorter at least until then."""
 
 
 class GrowsError(ChangesTypesError):
     """The values that a loop carries become longer along an axis."""
 
     def __init__(
-        self, steps: Sequence[GrowthStep | None], most: float, *, is_counted: bool
+        self,
+        steps: Sequence[GrowthStep | None],
+        most: float,
+        *,
+        is_counted: bool,
+        is_told_by_data: bool,
     ) -> None:
         super().__init__("carried values change their types")
         self.steps = steps
@@ -65,11 +76,8 @@ class GrowsError(ChangesTypesError):
         """How often the loop runs at most."""
         self.is_counted = is_counted
         """Whether only its limit ends the loop."""
-
-    @property
-    def is_told_by_data(self) -> bool:
+        self.is_told_by_data = is_told_by_data
         """Whether data tell how much longer some values become."""
-        return any(step is not None and step.group is not None for step in self.steps)
 
 
 class DataFileError(ModelError):

@@ -136,7 +136,7 @@ class Scope:
         if isinstance(value, GrownTensor):
             base = None if value.base is None else self._captured_tensor(value.base)
             rows, count = map(self._captured_tensor, (value.rows, value.count))
-            return GrownTensor(base, value.axis, rows, count)
+            return GrownTensor(base, value.axis, rows, count, value.bound)
         if isinstance(value, RowMaps):
             return RowMaps(value.keys, self._captured_tensor(value.rows))
         if isinstance(value, ComplexParts):

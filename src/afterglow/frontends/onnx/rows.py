@@ -8,7 +8,7 @@ reads is a Slice of it. So the loop has static types, and only the Slice does no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from afterglow.frontends.definition.model import (
     CUT_AXES,
@@ -18,6 +18,7 @@ from afterglow.frontends.definition.model import (
     count_name,
     rows_name,
 )
+from afterglow.frontends.onnx.external import DataFiles
 from afterglow.frontends.onnx.messages import (
     AttributeProto,
     GraphProto,
@@ -25,6 +26,8 @@ from afterglow.frontends.onnx.messages import (
     NodeProto,
     TensorProto,
 )
+from afterglow.frontends.onnx.tensors import tensor_array
+from afterglow.support.errors import AfterglowError
 from afterglow.support.lazy_dataclass import dataclass
 
 _FIRST_OPSET = 10
@@ -35,6 +38,12 @@ _MOST_STEPS = 32
 
 _REARRANGING = {"Cast", "Gather", "GatherElements", "ScatterElements"}
 """Ops behind which a value is as long as before along the axis that grows, most often."""
+
+_FOLLOWED = {
+    *("Abs", "Add", "Cast", "Clip", "Concat", "Div", "Exp", "Identity", "Log", "Max", "Min", "Mul"),
+    *("Neg", "Not", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh", "Where"),
+}
+"""Ops that return a value which is as long as the first one that they take, or longer."""
 
 _READERS = {
     *("ConcatFromSequence", "SequenceLength", "SequenceAt", "SequenceInsert", "SequenceErase"),
@@ -67,20 +76,33 @@ def _any_ends_when_it_likes(graph: GraphProto) -> bool:
 
 
 def _split_rows(graph: GraphProto) -> None:
+    used = {info.name for info in graph.output}.union(*map(_names_read, graph.node))
     for node in [*graph.node]:
         for inner in proto_graphs(node):
             _split_rows(inner)
         if _needs_slices(node):
-            graph.node.extend(_slices(node))
+            graph.node.extend(_slices(node, used))
 
 
-def _slices(loop: NodeProto) -> list[NodeProto]:
+def _names_read(node: NodeProto) -> set[str]:
+    """The names that a node reads, or graphs in it do."""
+    found = set(node.input)
+    for graph in proto_graphs(node):
+        found.update(info.name for info in graph.output)
+        found.update(*map(_names_read, graph.node))
+    return found
+
+
+def _slices(loop: NodeProto, used: Container[str]) -> list[NodeProto]:
     """What stands behind a loop once it counts its rows, and measures what it carries."""
     body = _body(loop)
     carried = len(body.input) - 2
-    axes = {loop.output[place]: growth.axis for place, growth in growing(loop).items()}
+    grown = {loop.output[place]: growth.axis for place, growth in growing(loop).items()}
+    axes = {name: axis for name, axis in grown.items() if name in used}
     stacked = [name for name in loop.output[carried:] if name]
     cut = [*axes, *stacked]
+    if not cut:
+        return []
     start = cut[0] + "\0start"
     outputs = [rows_name(name) if name in cut else name for name in loop.output]
     missing = len(body.output) - 1 - len(loop.output)
@@ -176,12 +198,45 @@ def growing(loop: NodeProto) -> dict[int, Growth]:
     return found
 
 
+def _integers(tensor: TensorProto) -> Sequence[int]:
+    """The integers that a message holds itself; none if they are others, or not what it says."""
+    if tensor.data_type not in (TensorProto.INT32, TensorProto.INT64):
+        return ()
+    try:
+        array = tensor_array(tensor, DataFiles(memoryview(b""), None))
+    except AfterglowError:
+        return ()  # whoever imports the tensor reports it
+    return [int(number) for number in array.flat]
+
+
 class _Names:
     """What produces the names of a graph, within graphs around it."""
 
     def __init__(self, graph: GraphProto, outer: _Names | None = None) -> None:
         self.producers = {name: node for node in graph.node for name in node.output}
+        self.tensors = {tensor.name: tensor for tensor in graph.initializer}
         self.outer = outer
+
+    def constant(self, name: str) -> Sequence[int]:
+        """The integers that a name stands for, whatever their shape; none if it is no constant."""
+        names = self
+        for _ in range(_MOST_STEPS):
+            made = names.producer(name)
+            if made is None:
+                return names._tensor(names.original(name))
+            node, names = made
+            if node.op_type == "Constant":
+                value = next((a for a in node.attribute if a.name == "value"), None)
+                return () if value is None else _integers(value.t)
+            if node.op_type not in ("Reshape", "Squeeze", "Unsqueeze"):
+                return ()
+            name = node.input[0]
+        return ()
+
+    def _tensor(self, name: str) -> Sequence[int]:
+        if name in self.tensors:
+            return _integers(self.tensors[name])
+        return self.outer._tensor(name) if self.outer else ()
 
     def original(self, name: str) -> str:
         """The value that a name stands for, here or outside."""
@@ -204,14 +259,60 @@ def _growth(names: _Names, start: str, end: str, depth: int = 0) -> Growth | Non
     end = names.original(end)
     node, names = made
     if node.op_type == "Concat":
-        return _growth_by_concat(names, node, start, depth)
+        return _growth_by_concat(names, node, start, depth) or _told_by_data(names, node, end)
     if node.op_type == "If":
         return _growth_in_branch(names, node, start, end, depth)
     if _is_loop(node):
         return _growth_in_loop(names, node, start, end, depth)
     if node.op_type == "Slice" and node.input[0] == rows_name(node.output[0]):
         return _growth_cut(names, node, start, depth)
+    return _told_by_data(names, node, end)
+
+
+def _told_by_data(names: _Names, node: NodeProto, end: str) -> Growth | None:
+    """A value that is another one each time, of which data may tell how long it is."""
+    for _ in range(_MOST_STEPS):
+        if node.op_type in _CHOOSING and _CHOOSING[node.op_type](names, node):
+            return Growth(_axis_of(names, node), is_always=False)
+        if node.op_type not in _FOLLOWED or not node.input:
+            return None
+        made = names.producer(node.input[0])
+        if made is None:
+            return None
+        node, names = made
     return None
+
+
+def _axis_of(names: _Names, node: NodeProto) -> int:
+    """Along which axis a node chooses elements; 0 if that is not to be seen."""
+    own = next((a for a in node.attribute if a.name in ("axis", "axes")), None)
+    if own is not None:
+        return own.i if own.name == "axis" else next(iter(own.ints), 0)
+    axes = names.constant(node.input[3]) if node.op_type == "Slice" and len(node.input) > 3 else ()
+    return next(iter(axes), 0)
+
+
+def _is_of_non_zero(names: _Names, node: NodeProto) -> bool:
+    """Whether the indices of a Gather are places of elements that are not 0."""
+    name = node.input[1] if len(node.input) > 1 else ""
+    for _ in range(_MOST_STEPS):
+        made = names.producer(name)
+        if made is None or not made[0].input:
+            return False
+        (node, names) = made
+        if node.op_type in ("NonZero", "Compress"):
+            return True
+        name = node.input[0]
+    return False
+
+
+_CHOOSING: Mapping[str, Callable[[_Names, NodeProto], bool]] = {
+    "Slice": lambda names, node: True,
+    "Compress": lambda names, node: True,
+    "Gather": _is_of_non_zero,
+    "GatherND": _is_of_non_zero,
+}
+"""Ops that may choose another number of elements each time, and whether they do."""
 
 
 def _growth_by_concat(names: _Names, node: NodeProto, start: str, depth: int) -> Growth | None:
@@ -255,8 +356,10 @@ def _growth_in_branch(
         stays |= inside.original(name) == start
         found.append(_growth(inside, start, name, depth + 1))
     grown = [each for each in found if each is not None]
-    if not grown or (len(grown) < len(found) and not stays):
+    if not grown:
         return None
+    if len(grown) < len(found) and not stays:
+        return Growth(grown[0].axis, is_always=False)
     return Growth(grown[0].axis, len(grown) == len(found) and all(g.is_always for g in grown))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from math import prod
@@ -18,6 +18,9 @@ from afterglow.support.lazy_dataclass import dataclass
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _RESERVED = ("min", "max", "inf", "nan", "true", "false", "none")
+
+_INNER = "\0"
+"""What the names of dimensions end with that code computes."""
 
 LARGEST_EXTENT = 2**31 - 1
 """The largest extent there can be: the bound of a dimension that is free."""
@@ -67,6 +70,20 @@ class Expression(int):
             term = str(monomial[0]) if alone else _term_text(monomial, abs(factor))
             text += (sign if text else sign.strip(" +")) + term
         return text
+
+
+def inner_dim(name: str, high: int, low: int = 0) -> Dim:
+    """A dimension that code computes, for values with room for the largest extent."""
+    return Dim(name + _INNER, low, high)
+
+
+def has_room(shape: Sequence[int]) -> bool:
+    """Whether memory for a value has room for an element, though it may have none in a run."""
+    return all(
+        smallest(extent) > 0
+        or (largest(extent) > 0 and all(dim.name.endswith(_INNER) for dim in dims_of(extent)))
+        for extent in shape
+    )
 
 
 def is_ranged(extent: object) -> bool:

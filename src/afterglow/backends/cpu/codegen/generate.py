@@ -63,7 +63,9 @@ from afterglow.runtime.native.convention import (
 from afterglow.runtime.native.program import CheckedIndex
 from afterglow.support.errors import CompileError
 from afterglow.support.lazy_dataclass import dataclass
+from afterglow.types import IndexRange
 from afterglow.types.dtype import string, u8
+from afterglow.types.extent import dims_of, largest, smallest
 
 Alarms: TypeAlias = Mapping[int | None, int]
 """The numbers of alarms in a program, by their numbers in a kernel; that of all under None."""
@@ -138,8 +140,8 @@ def generate(
         generated.constants = constants
     raw = sum(buffer.type.nbytes for buffer in program.constants)
     generated.constants.expect(generated.constants.size + int(PACKED * raw))
-    writer = _Writer(generated, unchecked=unchecked, written=written)
     dims = tuple(dim.name for dim in interface_of(program).dims)
+    writer = _Writer(generated, dims, unchecked=unchecked, written=written)
     frame = Frame.of(program, generated.constants, dims, interruptible=interruptible)
     for instruction in program.body:
         if is_on_host(instruction):
@@ -184,8 +186,14 @@ class _Writer:
     """Turns instructions into calls, and writes the kernels that they call."""
 
     def __init__(
-        self, generated: Generated, *, unchecked: bool, written: Callable[[Module], object]
+        self,
+        generated: Generated,
+        dims: Sequence[str],
+        *,
+        unchecked: bool,
+        written: Callable[[Module], object],
     ) -> None:
+        self.dims = dims
         self.target = generated.target
         self.unchecked = unchecked
         self.written = written
@@ -226,11 +234,21 @@ class _Writer:
         first = FIRST_ALARM + len(self.checks)
         self.checks += [
             CheckedIndex(
-                step.origin or step.outs[0].name, step.op.mnemonic, check.operand, check.allowed
+                step.origin or step.outs[0].name,
+                step.op.mnemonic,
+                check.operand,
+                _told_range(check.allowed, self.dims),
             )
             for check in kernel.checks
         ]
         return {None: ANY_ALARM, **{n: first + n for n in range(len(kernel.checks))}}
+
+
+def _told_range(allowed: IndexRange, dims: Sequence[str]) -> IndexRange:
+    """A range that a caller is told: the widest, if extents that a loop knows decide it."""
+    if all(dim.name in dims for dim in dims_of(allowed.low, allowed.high)):
+        return allowed
+    return IndexRange(smallest(allowed.low), largest(allowed.high))
 
 
 def _guarded(step: OpInstr | Stack | Copy, frame: Frame) -> Frame:

@@ -13,11 +13,16 @@ from afterglow.backends.cpu.micro.move import StridedMove, Term, write_gathered
 from afterglow.instr import OpInstr
 from afterglow.ops.indexing import Gather, GatherElements, GatherND
 from afterglow.ops.lengths import CheckLabels, CheckLengths
+from afterglow.types.extent import has_room
 
 
 def _has_elements(step: OpInstr) -> bool:
-    """Whether the operand has elements: of an empty one the host reports the error."""
-    return step.required[0].type.size > 0
+    """Whether the operand has elements: of an empty one the host reports the error.
+
+    If data tell, it must lie where there is room for elements, as what is out of range is read.
+    """
+    data = step.required[0].type
+    return has_room(data.shape) or data.size > 0
 
 
 @kernel(Gather, accepts=_has_elements)

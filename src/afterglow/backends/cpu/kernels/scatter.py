@@ -29,7 +29,7 @@ from afterglow.ops.indexing import ScatterND, ScatterReduction
 from afterglow.ops.scatter import ScatterElements
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, boolean, f32
-from afterglow.types.extent import largest
+from afterglow.types.extent import has_room, largest
 
 LINES = 64
 """Lines side by side that one unit has at most."""
@@ -122,7 +122,9 @@ def _write_scatter(k: Kernel, put: Callable[[Kernel, Board], None]) -> None:
 
 
 def _put(k: Kernel, put: Callable[[Kernel, Board], None], board: Board) -> None:
-    if k.step.required[2].type.size:
+    data, updates = k.step.required[0].type, k.step.required[2].type
+    # what is out of range is written, too
+    if has_room(updates.shape) if has_room(data.shape) else updates.size:
         put(k, board)
 
 

@@ -20,6 +20,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.kernel import Check, Phase
 from afterglow.types import IndexRange
 from afterglow.types.dtype import DType, i64
+from afterglow.types.extent import smallest
 
 _LEAST = -(2**63)
 """What stands for a number that is none."""
@@ -52,9 +53,11 @@ class IndexCheck:
     def find(self, number: Value, part: int = 0) -> tuple[Value, Value]:
         """The same without alarms, and bits where an integer is out of range."""
         allowed, counted = self._allowed(part), self._whole(number)
-        if allowed.low < 0 and counted.dtype.is_signed:
+        if smallest(allowed.low) < 0 and counted.dtype.is_signed:
             counted = select(counted < 0, counted + -allowed.low, counted)
         near = clamp(counted, 0, allowed.high)
+        if smallest(allowed.high) < 0:  # there may be no elements, but there is room for some
+            near = clamp(near, 0, None)
         return convert(near, number.code.index_type), near ^ counted
 
     def nothing(self, lanes: int) -> Value:

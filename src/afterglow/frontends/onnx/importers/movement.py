@@ -8,10 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from afterglow.frontends.common.bounds import extent_left, slice_bounds
+from afterglow.frontends.common.data_lengths import (
+    may_have_data_lengths,
+    slice_bounds_by_data,
+    slice_by_data,
+)
 from afterglow.frontends.common.grown import concat_parts, first_rows_of_body
 from afterglow.frontends.common.movement import padded, reshaped, split_along
 from afterglow.frontends.common.moving import moving_windows
 from afterglow.frontends.definition.context import GrownTensor, Imported, NodeContext
+from afterglow.frontends.definition.symbolic import whole
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.movement import (
@@ -151,7 +157,7 @@ def slice_attributes(n: NodeContext) -> Value:
     """Starts and ends as attributes."""
     starts = n.integers("starts")
     axes = n.integers("axes", range(len(starts)))
-    return _sliced(n, starts, n.integers("ends"), axes, [1] * len(starts))
+    return _sliced(n, n[0], starts, n.integers("ends"), axes, [1] * len(starts))
 
 
 @onnx_op("Slice", since=10)
@@ -164,14 +170,42 @@ def slice_inputs(n: NodeContext) -> Value | GrownTensor:
     axes = n.known_ints(3) if n.get(3) is not None else range(count)
     steps = n.known_ints(4) if n.get(4) is not None else [1] * count
     is_known = all(n.graph.known.elements(value) is not None for value in (n[1], n[2]))
-    found = None if is_known else moving_windows(n, n[1], n[2], axes, steps)
+    found: Value | GrownTensor | None = None
+    if not is_known:
+        found = moving_windows(n, n[1], n[2], axes, steps) or _sliced_by_data(n, axes, steps)
     if found is not None:
         return found
-    return _sliced(n, n.known_extents(1), n.known_extents(2), axes, steps)
+    return _sliced(n, n[0], n.known_extents(1), n.known_extents(2), axes, steps)
+
+
+def _sliced_by_data(
+    n: NodeContext, axes: Sequence[int], steps: Sequence[int]
+) -> GrownTensor | None:
+    """A slice that data bound along one axis, in a loop; None if that cannot be."""
+    bounds = [_known_bounds(n, n[index]) for index in (1, 2)]
+    fixed = [(*each, 1) for each in zip(*bounds, axes, strict=True) if None not in each]
+    if not may_have_data_lengths(n) or len(fixed) != len(axes) - 1 or {*steps} != {1}:
+        return None
+    (place,) = (i for i, pair in enumerate(zip(*bounds, strict=True)) if None in pair)
+    x = _sliced(n, n[0], *zip(*fixed, strict=True)) if fixed else n[0]
+    pair = (slice_bounds_by_data(n, known, n[i], place) for i, known in enumerate(bounds, 1))
+    return slice_by_data(n, x, normal_axis(axes[place], x.type), *pair)
+
+
+def _known_bounds(n: NodeContext, bounds: Value) -> list[int | None]:
+    """Bounds of a slice as integers or ranged extents; None for those that data tell."""
+    elements = n.graph.known.elements(bounds)
+    if elements is not None:
+        return [whole(each) for each in elements.reshape(-1).tolist()]
+    forms = n.graph.session.forms.of(bounds)
+    if forms is None:
+        return [None] * bounds.type.size
+    return [None if form.terms else form.constant for form in forms]
 
 
 def _sliced(
     n: NodeContext,
+    x: Value,
     starts: Sequence[int],
     ends: Sequence[int],
     axes: Sequence[int],
@@ -181,7 +215,6 @@ def _sliced(
 
     But for one: backwards from before the first element, ONNX begins at the first element.
     """
-    x = n[0]
     if len({len(starts), len(ends), len(axes), len(steps)}) > 1:
         raise ModelError("starts, ends, axes and steps must be equally many")
     firsts, extents, strides = [0] * x.type.rank, [*x.type.shape], [1] * x.type.rank

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from afterglow.frontends.common.data_lengths import (
+    compress_by_data,
+    may_have_data_lengths,
+    non_zero_by_data,
+)
 from afterglow.frontends.common.movement import reshaped
-from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.definition.context import GrownTensor, NodeContext
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops.indexing import Gather
@@ -58,20 +63,28 @@ def _running_attributes(n: NodeContext) -> tuple[int, bool, bool]:
 
 
 @onnx_op("Compress")
-def compress(n: NodeContext) -> Value:
-    """Slices where a known condition holds; what of it lies beyond the axis counts for nothing."""
+def compress(n: NodeContext) -> Value | GrownTensor:
+    """Slices where a condition holds; what of it lies beyond the axis counts for nothing."""
     x, axis = n[0], 0
     if n.has("axis"):
         axis = normal_axis(n.integer("axis"), x.type)
     else:
         x = reshaped(n, x, (x.type.size,))
+    if may_have_data_lengths(n) and n.value_if_known(n[1]) is None:
+        found = compress_by_data(n, x, axis, n[1])
+        if found is not None:
+            return found
     condition = n.known(1).reshape(-1)[: x.type.shape[axis]]
     return n.emit(Gather(axis), x, n.constant(np.flatnonzero(condition)))
 
 
 @onnx_op("NonZero")
-def non_zero(n: NodeContext) -> Value:
-    """The data decides how many there are, so they are found when importing."""
+def non_zero(n: NodeContext) -> Value | GrownTensor:
+    """The data decides how many there are: outside of loops they are found when importing."""
+    if may_have_data_lengths(n) and n.value_if_known(n[0]) is None:
+        found = non_zero_by_data(n, n[0])
+        if found is not None:
+            return found
     return n.constant(np.array(np.nonzero(np.atleast_1d(n.known(0))), np.int64))
 
 
