@@ -94,6 +94,17 @@ def test_dequantized_constants_are_multiplied_as_they_are_stored(
     assert found.memory.weight_bytes < 0.3 * WEIGHT.nbytes
 
 
+def test_floats_that_are_not_finite_are_what_they_are() -> None:
+    node, constants = _dequantized("e4m3", 1, 0)
+    raw = bytearray(constants[0].raw_data or constants[0].int32_data)
+    raw[5] = 0x7F
+    constants[0] = helper.make_tensor("q", TYPES["e4m3"][0], WEIGHT.shape, bytes(raw), raw=True)
+    model = _model([node, helper.make_node("MatMul", ["x", "w"], ["y"])], constants, 3)
+    found = ag.compile(model, backend="cuda", target="emulated")(_rows(3))
+    assert np.isnan(found[:, 5]).all()
+    assert np.isfinite(np.delete(found, 5, 1)).all()
+
+
 def _bits_product(rows: int, bits: int, block: int, zeros: bool, element: int) -> bytes:
     """A product as language models have it: of f32 or f16, with weights of some bits."""
     kind = helper.tensor_dtype_to_np_dtype(element)
