@@ -8,6 +8,7 @@ until its arithmetic, its way to the cache or the memory is busy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from afterglow.backends.cuda.kernels.tile import (
@@ -57,6 +58,8 @@ WARP, WARPS = 32, 64
 REGISTER_BYTES = 4
 OTHER_REGISTERS = 64
 """Registers of a thread besides sums."""
+UNPACKED_TERMS = 32
+"""Terms of stored matrices that are multiplied at once: those of f32 are in registers."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,10 @@ def registers(tile: Tile, work: Work) -> int:
     """Registers of a thread, about."""
     results = tile.rows * tile.columns // (tile.warps * WARP)
     early = results * work.read_more // REGISTER_BYTES if tile.early else 0
-    return results + early + OTHER_REGISTERS
+    factors = 0
+    if work.unpacking and work.is_single:
+        factors = int(2 * UNPACKED_TERMS * math.sqrt(results))
+    return results + early + factors + OTHER_REGISTERS
 
 
 def fits(tile: Tile, work: Work, target: CudaTarget) -> bool:
