@@ -131,13 +131,10 @@ class PackedMatrix:
         return self.block_size % WORDS == 0
 
     def block_of(self, part: int) -> int:
-        """Which of the scales of a chunk a part of its words has; all have one if blocks are long.
-
-        Parts with equal numbers share one.
-        """
-        if not self.shares or self.chunk % self.block_size:
-            return part
-        return part * WORDS // self.block_size
+        """Which of the scales of a chunk a part of its words has: parts of one share a number."""
+        size = min(self.block_size, self.chunk)
+        is_whole = self.shares and max(self.block_size, self.chunk) % size == 0
+        return part * WORDS // size if is_whole else part
 
     @property
     def order(self) -> str:
