@@ -207,6 +207,6 @@ def test_nothing_is_compared_without_integers() -> None:
     with pytest.raises(UsageError) as error:
         afterglow.quantization_quality(NETWORK, None, UNSEEN, precision="float32")
     assert str(error.value) == (
-        "error: precision 'float32' has no integers to compare with floats\n"
-        "  help: use precision weights_int8, weights_int4, dynamic_int8 or int8"
+        "error: precision 'float32' has nothing in few bits to compare with floats\n"
+        "  help: use precision weights_int8, weights_int4, weights_f8, dynamic_int8 or int8"
     )

@@ -15,13 +15,14 @@ from afterglow.quantization.scheme import Scheme
 from afterglow.quantization.weight_only import FORMATS as DEFAULTS
 from afterglow.quantization.weight_only import QuantizeWeights, WeightFormat
 from afterglow.types import Array, TensorType
-from afterglow.types.dtype import bf16, f32, i4, i8, i64, u4
+from afterglow.types.dtype import bf16, f8e4m3fn, f16, f32, i4, i8, i64, u4
 
 FORMATS = {
     "4 bits with zero points": (WeightFormat(), 17),
     "4 bits": (WeightFormat(i4, 64, Scheme.SYMMETRIC), 15),
     "8 bits": (WeightFormat(i8, 0, Scheme.SYMMETRIC), 35),
     "8 bits with zero points": (WeightFormat(i8, 0), 35),
+    "floats of 8 bits": (DEFAULTS[f8e4m3fn], 30),
 }
 each_format = pytest.mark.parametrize(("format", "decibels"), FORMATS.values(), ids=FORMATS)
 
@@ -80,6 +81,25 @@ def test_a_table_that_is_looked_up_and_multiplied_is_stored_once(format, decibel
     assert module.constants["w.stored"].use_count == 2
     for expected, got in zip(want, run_function(module.main, [places]), strict=True):
         assert signal_to_noise(expected, got) > decibels
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16])
+def test_weights_of_half_precision_are_stored_in_few_bits_too(dtype) -> None:
+    module = tied(weights(50, 96).astype(dtype.numpy))
+    places = np.random.default_rng(0).integers(0, 50, (2, 7))
+    want = run_function(module.main, [places])
+    assert QuantizeWeights(DEFAULTS[u4], least_size=0).run(module.main)
+    verify_module(module)
+    got = run_function(module.main, [places])
+    assert [each.dtype for each in got] == [each.dtype for each in want]
+    for expected, found in zip(want, got, strict=True):
+        assert signal_to_noise(expected.astype("f4"), found.astype("f4")) > 17
+
+
+def test_rows_of_zeros_stay_zeros_as_floats_of_eight_bits() -> None:
+    rows = np.stack([np.zeros(8), np.full(8, 3.0)]).astype(np.float32)
+    found = DEFAULTS[f8e4m3fn].quantize(rows)
+    np.testing.assert_allclose(found.dequantized(), rows, rtol=1e-6)
 
 
 def test_products_with_moments_are_rounded_by_them() -> None:

@@ -12,7 +12,7 @@ from afterglow.ops.quantization import DequantizeLinear
 from afterglow.ops.stored import StoredGather, StoredMatMul
 from afterglow.transforms.recognise_stored import RECOGNISE_STORED
 from afterglow.types import Array, TensorType
-from afterglow.types.dtype import DType, f32, i8, i64, u4
+from afterglow.types.dtype import DType, f8e4m3fn, f8e5m2, f32, i8, i64, u4
 
 RNG = np.random.default_rng(2)
 
@@ -82,4 +82,16 @@ def test_few_weights_are_left_to_be_folded() -> None:
 def test_scales_along_the_depth_that_share_no_blocks_are_left() -> None:
     parts = integers(i8, 128, 160), scales(160)
     function = product(MatMul(transpose_rhs=True), DequantizeLinear(1), *parts)
+    assert not RECOGNISE_STORED.run(function)
+
+
+@pytest.mark.parametrize("dtype", [f8e4m3fn, f8e5m2])
+def test_floats_of_eight_bits_are_stored_if_they_are_finite(dtype: DType) -> None:
+    stored = RNG.standard_normal((128, 160)).astype(dtype.numpy)
+    zero = np.zeros(128, dtype.numpy)
+    x = RNG.standard_normal((3, 160)).astype(np.float32)
+    parts = (stored, scales(128), zero)
+    check(product(MatMul(transpose_rhs=True), DequantizeLinear(0), *parts), x, StoredMatMul)
+    stored[3, 4] = np.nan
+    function = product(MatMul(transpose_rhs=True), DequantizeLinear(0), *parts)
     assert not RECOGNISE_STORED.run(function)

@@ -69,8 +69,8 @@ def quantize(
     few layers whose return to floats helps most are kept in floats until the loss (--metric) is
     within the tolerance: the profile has them, and afterglow compile follows it.
 
-    With --precision weights_int8, weights_int4 or dynamic_int8, which need no profile, none is
-    written: the model in that precision is compared with the model in floats.
+    With --precision weights_int8, weights_int4, weights_f8 or dynamic_int8, which need no profile,
+    none is written: the model in that precision is compared with the model in floats.
 
     \b
     Examples:

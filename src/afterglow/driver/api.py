@@ -120,8 +120,9 @@ def compile(
         unchecked: clamp indices that are out of range instead of raising: see docs/errors.md.
         precision: "float32"; "float16" or "bfloat16" to compute with floats of 16 bits where range
             and precision allow it; "weights_bf16" or "weights_f16" to store the weights of
-            memory-bound layers in 16 bits, "weights_int8" or "weights_int4" to store those of
-            products and embeddings in 8 or 4 bits; the arithmetic remains float32. "dynamic_int8"
+            memory-bound layers in 16 bits, "weights_int8", "weights_int4" or "weights_f8" to store
+            those of products and embeddings as integers of 8 or 4 bits or floats of 8; the
+            arithmetic remains float32. "dynamic_int8"
             computes products in integers, with a scale for each row as it comes; "int8" computes
             in integers that a profile chooses.
         profile: what `profile` observed of the model, or the path of its file, for "int8"; for

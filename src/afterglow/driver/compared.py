@@ -40,10 +40,10 @@ class Comparison:
         on_run: OnRun | None = None,
     ) -> Comparison:
         """Compare a model on samples, which are given with options for images and a limit."""
-        if not PRECISIONS[options.precision].has_integers:
+        if not PRECISIONS[options.precision].has_scales:
             raise UsageError(
-                f"precision {options.precision!r} has no integers to compare with floats",
-                help="use precision weights_int8, weights_int4, dynamic_int8 or int8",
+                f"precision {options.precision!r} has nothing in few bits to compare with floats",
+                help="use precision weights_int8, weights_int4, weights_f8, dynamic_int8 or int8",
             )
         source, samples = opened_with_samples(model, options, given)
         on_run = on_run or (lambda what, done, of: None)

@@ -15,7 +15,7 @@ from afterglow.runtime.threads import checked_streams, checked_threads, threads_
 from afterglow.support.errors import UsageError
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
-from afterglow.types.dtype import bf16, f16, f32, i8, u4
+from afterglow.types.dtype import bf16, f8e4m3fn, f16, f32, i8, u4
 
 if TYPE_CHECKING:  # options are read where the compiler is not imported
     from afterglow.driver.rounding import RoundingSamples
@@ -32,7 +32,7 @@ class Precision:
 
     weights: DType | None = None
     """The storage type of f32 weights: of 16-bit floats where reading them dominates; of integers
-    in all products and embeddings."""
+    and floats of 8 bits in all products and embeddings."""
     by_row: bool = False
     """Whether products read rows that are quantized as they come."""
     by_profile: bool = False
@@ -44,6 +44,11 @@ class Precision:
     def has_integers(self) -> bool:
         """Whether weights become integers."""
         return self.by_row or self.by_profile or self.weights in (i8, u4)
+
+    @property
+    def has_scales(self) -> bool:
+        """Whether weights become numbers of few bits with scales."""
+        return self.has_integers or self.weights is f8e4m3fn
 
 
 GOALS = ("balance", "speed", "memory")
@@ -60,6 +65,7 @@ PRECISIONS = {
     "weights_f16": Precision(weights=f16),
     "weights_int8": Precision(weights=i8),
     "weights_int4": Precision(weights=u4),
+    "weights_f8": Precision(weights=f8e4m3fn),
     "dynamic_int8": Precision(by_row=True),
     "float16": Precision(floats=f16),
     "bfloat16": Precision(floats=bf16),

@@ -225,9 +225,9 @@ def narrowing_pipeline(
     """Weights stored in fewer bits, if a type is given; after all that computes with them."""
     if stored is None:
         return Pipeline("narrow", ())
-    if stored.is_float:
+    format = FORMATS.get(stored)
+    if format is None:
         return Pipeline("narrow", (NarrowWeights(stored, every=every),))
-    format = FORMATS[stored]
     if rounding is None:
         return Pipeline("narrow", (QuantizeWeights(format), DropDead()))
     scale = ScaleInputs(format.nearest, rounding)

@@ -1,14 +1,18 @@
-"""Products with, and look-ups in, a matrix of reals that is stored as integers with scales.
+"""Products with, and look-ups in, a matrix of reals that is stored in few bits, with scales.
 
 The matrix [rows, depth] is (stored - zero_point) scale + minimum: what `dequantize_linear` makes of
 `stored`, plus the minimum. It has one scale for each row, or (with `block_size`) one for that many
-neighbours along the depth; zero points and minimums likewise.
+neighbours along the depth; zero points and minimums likewise. What is stored are integers, or
+finite floats of 8 bits, which have no zero points.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
+
+import numpy as np
 
 from afterglow.graph import Builder, Op, Value, op
 from afterglow.ops.conversion import Cast
@@ -20,17 +24,16 @@ from afterglow.ops.quantization import DequantizeLinear
 from afterglow.ops.rounded_rows import ROUNDED_BLOCK, emit_rounded_rows, round_rows
 from afterglow.ops.rules import (
     require,
-    require_dtype,
     require_float,
     require_rank,
     require_shape,
 )
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, IndexRanges, TensorType
-from afterglow.types.dtype import f32, i4, i8, u4, u8
+from afterglow.types.dtype import f8e4m3fn, f8e5m2, f32, i4, i8, u4, u8
 
-STORED_TYPES = (i8, u8, i4, u4)
-"""The integers that a matrix may be stored as."""
+STORED_TYPES = (i8, u8, i4, u4, f8e4m3fn, f8e5m2)
+"""The numbers that a matrix may be stored as."""
 
 
 class Activations(Enum):
@@ -43,7 +46,7 @@ class Activations(Enum):
 
 @dataclass(frozen=True, repr=False)
 class StoredMatrix(Op):
-    """Base: a matrix stored as integers with scales.
+    """Base: a matrix stored as integers, or floats of 8 bits, with scales.
 
     Where `bits` is not 0, all numbers of the matrix fit in that many bits: those of u8 are less
     than 2 ** bits, those of i8 at least -2 ** (bits - 1) and less than 2 ** (bits - 1).
@@ -66,7 +69,14 @@ class StoredMatrix(Op):
     ) -> None:
         """It is a matrix of few bits, and not all of it shares a scale."""
         require_rank(2, stored=stored)
-        require(stored.dtype in STORED_TYPES, f"stored must hold bytes or 4 bits, got {stored}")
+        require(
+            stored.dtype in STORED_TYPES,
+            f"stored must hold {', '.join(map(str, STORED_TYPES))}, got {stored}",
+        )
+        require(
+            not stored.dtype.is_float or (zero_point is None and not self.bits),
+            f"floats of 8 bits have no zero points and need all bits, got {stored}",
+        )
         require(
             0 <= self.bits <= stored.dtype.bits,
             f"bits must be at most those of {stored.dtype}, got {self.bits}",
@@ -111,7 +121,7 @@ def _emit_matrix(
 
 @op("stored_matmul")
 class StoredMatMul(StoredMatrix):
-    """Product of lhs [..., depth] with the transpose of a matrix stored as integers with scales."""
+    """Product of lhs [..., depth] with the transpose of a matrix stored in few bits."""
 
     activations: Activations = Activations.FLOAT32
     row_block: int = ROUNDED_BLOCK
@@ -127,12 +137,13 @@ class StoredMatMul(StoredMatrix):
     ) -> TensorType:
         """The shape of lhs, with the rows of the matrix last."""
         self.check_matrix(stored, scale, zero_point, minimum)
-        require_dtype(f32, lhs=lhs)
+        require_float(lhs=lhs)
+        require(16 <= lhs.dtype.bits <= 32, f"lhs must hold floats of 16 or 32 bits, got {lhs}")
         require(
             self.row_block > 0 and self.row_block % ROUNDED_BLOCK == 0,
             f"row_block must be a multiple of {ROUNDED_BLOCK}, got {self.row_block}",
         )
-        return MatMul(transpose_rhs=True).infer(lhs, stored.with_dtype(f32))
+        return MatMul(transpose_rhs=True).infer(lhs, stored.with_dtype(lhs.dtype))
 
     def evaluate(
         self,
@@ -142,11 +153,12 @@ class StoredMatMul(StoredMatrix):
         zero_point: Array | None = None,
         minimum: Array | None = None,
     ) -> Array:
-        """The product with the dequantized matrix."""
+        """The product with the dequantized matrix, in f32."""
         matrix = _evaluate_matrix(self.dequantize, stored, scale, zero_point, minimum)
+        rows = lhs.astype(np.float32)
         if self.activations is Activations.INT8:
-            lhs = round_rows(lhs, self.row_block)
-        return MatMul(transpose_rhs=True).evaluate(lhs, matrix)
+            rows = round_rows(rows, self.row_block)
+        return MatMul(transpose_rhs=True).evaluate(rows, matrix).astype(lhs.dtype)
 
     def lower(
         self,
@@ -157,11 +169,15 @@ class StoredMatMul(StoredMatrix):
         zero_point: Value | None = None,
         minimum: Value | None = None,
     ) -> Value:
-        """As `evaluate`."""
+        """The product of f32, then that of rows that are rounded already, then as `evaluate`."""
+        parts = (stored, scale, zero_point, minimum)
+        if lhs.type.dtype is not f32:
+            return b.emit(Cast(lhs.type.dtype), b.emit(self, _as_single(b, lhs), *parts))
+        if self.activations is Activations.INT8:
+            rounded = emit_rounded_rows(b, lhs, self.row_block)
+            return b.emit(replace(self, activations=Activations.FLOAT32), rounded, *parts)
         shared = _as_single(b, scale), zero_point, minimum and _as_single(b, minimum)
         matrix = _emit_matrix(b, self.dequantize, stored, *shared)
-        if self.activations is Activations.INT8:
-            lhs = emit_rounded_rows(b, lhs, self.row_block)
         return b.emit(MatMul(transpose_rhs=True), lhs, matrix)
 
     def parallel(
@@ -179,7 +195,7 @@ class StoredMatMul(StoredMatrix):
 
 @op("stored_gather")
 class StoredGather(StoredMatrix):
-    """Rows, selected by indices, of a matrix stored as integers with scales."""
+    """Rows, selected by indices, of a matrix stored in few bits."""
 
     def infer(
         self,
@@ -250,6 +266,6 @@ class StoredGather(StoredMatrix):
         return (axis, *(None for _ in operands[1:]))
 
 
-def _as_single(b: Builder, scale: Value) -> Value:
-    """Scales or minimums of the type of the matrix, which is what most engines take."""
-    return scale if scale.type.dtype is f32 else b.emit(Cast(f32), scale)
+def _as_single(b: Builder, x: Value) -> Value:
+    """Rows, scales or minimums as f32, the type of the matrix, which is what most engines take."""
+    return x if x.type.dtype is f32 else b.emit(Cast(f32), x)

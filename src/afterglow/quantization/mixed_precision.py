@@ -21,7 +21,7 @@ from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
 from afterglow.types.dtype import f32
 
-PRODUCTS = frozenset({"conv", "conv_transpose", "matmul", "attention"})
+PRODUCTS = frozenset({"conv", "conv_transpose", "matmul", "stored_matmul", "attention"})
 """Ops for which 16 bits pay: those around them follow."""
 FOLLOWERS = frozenset(
     {

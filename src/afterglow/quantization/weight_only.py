@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from afterglow.graph import Builder, Constant, Function, Node, Value
+from afterglow.ops.conversion import Cast
 from afterglow.ops.indexing import Gather
 from afterglow.ops.linear import MatMul
 from afterglow.ops.stored import StoredGather, StoredMatMul
@@ -18,22 +19,24 @@ from afterglow.quantization.weights import (
     QuantizedWeight,
     quantize_groups,
     quantize_weight,
+    round_to_floats,
 )
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, DType
-from afterglow.types.dtype import bf16, f32, i8, u4
+from afterglow.types.dtype import bf16, f8e4m3fn, f16, f32, i8, u4
 
 Parts = Sequence[Value | None]
-"""Integers, scales and zero points."""
+"""Numbers, scales and zero points."""
 LEAST_SIZE = 1 << 14
 """Weights with fewer elements stay as they are: they fit in a cache near the core."""
 
 
 @dataclass(frozen=True)
 class WeightFormat:
-    """How weights are stored: the type of integers, and what shares a scale."""
+    """How weights are stored: the type of numbers, and what shares a scale."""
 
     dtype: DType = u4
+    """Integers, or floats of 8 bits, which have no zero points."""
     group_size: int = 32
     """How many neighbours along the depth share a scale; 0: all of a row do."""
     scheme: Scheme = Scheme.ASYMMETRIC
@@ -44,6 +47,8 @@ class WeightFormat:
 
     def quantize(self, rows: Array) -> QuantizedWeight:
         """Quantize weights [rows, depth]."""
+        if self.dtype.is_float:
+            return round_to_floats(rows, self.dtype)
         if self.group_size:
             return quantize_groups(
                 *(rows, 1, self.group_size, self.dtype, self.scheme),
@@ -61,12 +66,13 @@ class WeightFormat:
 FORMATS = {
     i8: WeightFormat(i8, 0, Scheme.SYMMETRIC, search=False),
     u4: WeightFormat(u4, 32, Scheme.ASYMMETRIC, bf16),
+    f8e4m3fn: WeightFormat(f8e4m3fn, 0, Scheme.SYMMETRIC, search=False),
 }
-"""How weights are stored by default, by the type of integers."""
+"""How weights are stored by default, by the type of numbers."""
 
 
 class QuantizeWeights(Pass):
-    """Constants that are multiplied or looked up are stored as integers with scales.
+    """Constants that are multiplied or looked up are stored in few bits, with scales.
 
     They are stored as [rows, depth], once for all that read them. A constant that is read
     otherwise as well stays as it is, and so do those of nodes that `keep` holds of. Works on the
@@ -108,16 +114,21 @@ class QuantizeWeights(Pass):
 
     def _is_chosen(self, constant: Constant) -> bool:
         type = constant.type
-        if type.dtype is not f32 or type.rank != 2 or type.size < max(1, self.least_size):
+        if (
+            type.dtype not in (f32, f16, bf16)
+            or type.rank != 2
+            or type.size < max(1, self.least_size)
+        ):
             return False
         axes = {_depth_axis(node, place) for node, place in constant.uses}
         kept = any(self.keep(node) for node in constant.users)
         return len(axes) == 1 and None not in axes and not kept
 
     def _replace(self, function: Function, constant: Constant) -> None:
-        """Store a constant as integers, and let each reader compute from these."""
+        """Store a constant in few bits, and let each reader compute from these."""
         axis = _depth_axis(*constant.uses[0])
-        rows = constant.data if axis == 1 else np.ascontiguousarray(constant.data.T)
+        data = constant.data.astype(np.float32, copy=False)
+        rows = data if axis == 1 else np.ascontiguousarray(data.T)
         found = self._quantized(rows, constant.users)
         b = Builder(function)
         parts = [
@@ -152,4 +163,5 @@ def _computed(b: Builder, node: Node, found: QuantizedWeight, parts: Parts) -> V
     """matmul(x, w)  ->  stored_matmul(x, stored),  gather(w, i)  ->  stored_gather(i, stored)."""
     x = node.operands[1 if isinstance(node.op, Gather) else 0]
     op = StoredGather if isinstance(node.op, Gather) else StoredMatMul
-    return b.emit(op(found.block_size), x, *parts)
+    made, wanted = b.emit(op(found.block_size), x, *parts), node.result.type.dtype
+    return made if made.type.dtype is wanted else b.emit(Cast(wanted), made)

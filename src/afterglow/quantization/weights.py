@@ -26,7 +26,7 @@ _BLOCK = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class QuantizedWeight:
-    """Integers, scales and offsets, as `dequantize_linear` takes them."""
+    """Integers, or floats of 8 bits, scales and offsets, as `dequantize_linear` takes them."""
 
     stored: Array
     scales: Array
@@ -83,6 +83,16 @@ def quantize_weight(
     stored = to_integers(weight, scales.reshape(broad), offsets.reshape(broad), limits)
     zeros = offsets.reshape(shape).astype(dtype.numpy) if offsets.any() else None
     return QuantizedWeight(stored.astype(dtype.numpy), scales.reshape(shape), zeros, along)
+
+
+def round_to_floats(rows: Array, dtype: DType) -> QuantizedWeight:
+    """One scale for each row, by which its largest number becomes that of a float type."""
+    _check_finite(rows)
+    most = dtype.finite_limits[1]
+    peaks = np.abs(rows).max(1, initial=0).astype(np.float64)
+    scales = np.maximum(peaks / most, LEAST_SCALE).astype(np.float32)
+    stored = np.clip(rows / scales[:, None], -most, most).astype(dtype.numpy)
+    return QuantizedWeight(stored, scales, None)
 
 
 def quantize_groups(
@@ -146,8 +156,7 @@ def choose_scales(
 
     A search tries those parts of a range.
     """
-    if not np.isfinite(rows).all():
-        raise UsageError("weights that are infinite or not a number cannot be quantized")
+    _check_finite(rows)
     least = np.broadcast_to(least, len(rows))
     low, high = rows.min(1, initial=0), rows.max(1, initial=0)
     scales, offsets = fit(low, high, scheme, limits, least)
@@ -193,6 +202,11 @@ def quantize_bias(bias: Array, input_scale: float, weight_scales: Array) -> tupl
     scales = (np.float32(input_scale) * weight_scales).astype(np.float32)
     integers = np.clip(np.rint(bias.astype(np.float64) / scales), -MOST_BIAS, MOST_BIAS)
     return integers.astype(np.int32), scales
+
+
+def _check_finite(rows: Array) -> None:
+    if not np.isfinite(rows).all():
+        raise UsageError("weights that are infinite or not a number cannot be quantized")
 
 
 def _search(

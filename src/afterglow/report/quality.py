@@ -56,7 +56,8 @@ def quantization_quality(
         profile: what `profile` observed of it, or the path of its file; None for a precision that
             needs none.
         samples: what `profile` takes, as it takes `size`, `mean` and `std`.
-        precision: as for `compile`: "int8", or "weights_int8", "weights_int4" or "dynamic_int8".
+        precision: as for `compile`: "int8", or "weights_int8", "weights_int4", "weights_f8"
+            or "dynamic_int8".
         quantization: how integers are chosen.
         round_weights: samples that weights are rounded by; better not those that are compared.
         limit: how many samples to take at most.

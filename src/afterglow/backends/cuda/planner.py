@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from afterglow.backends.cuda.kernels.families import ANCHORS, write_elementwise
 from afterglow.backends.cuda.kernels.kernel import KernelSource
+from afterglow.backends.cuda.kernels.packed_matrix import PackedMatrix
 from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.cuda.tl.types import HELD
 from afterglow.backends.fusion import can_join, refusal_of
@@ -15,7 +16,7 @@ from afterglow.backends.job import Job
 from afterglow.backends.launched.generated import NOTHING, Computation
 from afterglow.backends.launched.repeated import plan_scan, scan_refusal
 from afterglow.backends.policy import Policy
-from afterglow.instr import ON_HOST, Copy, KernelPlan, OpInstr, Stack
+from afterglow.instr import ON_HOST, Buffer, Copy, KernelPlan, OpInstr, Stack
 from afterglow.ops.control import Scan
 from afterglow.ops.flops import step_flops
 from afterglow.types.extent import is_ranged
@@ -58,7 +59,7 @@ def write(step: Computation, target: CudaTarget) -> KernelSource:
 
 def refusal(job: Job, target: CudaTarget) -> str:
     """Why there is no kernel for a job; an empty string if there is one."""
-    dtypes = {b.type.dtype for step in job.steps for b in (*step.outs, *step.ins) if b is not None}
+    dtypes = {b.type.dtype for step in job.steps for b in _read_as_they_are(step)}
     refused = [dtype for dtype in dtypes if dtype not in HELD]
     if refused:
         return f"the device has no elements of {', '.join(sorted(map(str, refused)))}"
@@ -69,6 +70,12 @@ def refusal(job: Job, target: CudaTarget) -> str:
     if job.anchor is not None and type(job.anchor.op) not in ANCHORS:
         return refusal_of(job, None)
     return refusal_of(job, lambda step: ANCHORS.find(step, target) is not None)
+
+
+def _read_as_they_are(step: OpInstr) -> list[Buffer]:
+    """The operands and results of a step whose elements kernels read and write by their type."""
+    packed = PackedMatrix.constants(step)
+    return [b for b in (*step.outs, *step.ins) if b is not None and b not in packed]
 
 
 def _anchor_of(job: Job, target: CudaTarget) -> Way | None:

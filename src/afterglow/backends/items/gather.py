@@ -14,8 +14,13 @@ from afterglow.types.dtype import i64, u64
 
 
 def accepts_indices(step: OpInstr) -> bool:
+    """Whether all indices, the second operand, are meant."""
+    return accepts_index(step, 1)
+
+
+def accepts_index(step: OpInstr, operand: int) -> bool:
     """Whether all indices are meant: where a predicate may be false, they may be rubbish."""
-    kind = step.operand(1).type.dtype
+    kind = step.operand(operand).type.dtype
     return step.predicate is None and kind.is_integer and kind is not u64
 
 

@@ -15,6 +15,7 @@ from afterglow.backends.cuda.kernels import (  # noqa: F401  importing them fill
     search,
     softmax,
     stored,
+    stored_gather,
     write_rows,
 )
 from afterglow.backends.cuda.kernels.table import ANCHORS, write_elementwise

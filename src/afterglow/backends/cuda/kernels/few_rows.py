@@ -6,8 +6,8 @@ registers at once, many vectors on their way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from afterglow.backends.broadcast import merge_alike, strides_within
@@ -27,43 +27,56 @@ from afterglow.types.dtype import f32
 
 def write_rows(kernel: Kernel, plan: KernelPlan) -> None:
     """A program for some columns, or several that share their terms."""
-    _Rows(kernel, Strip.of(plan)).write()
+    Rows(kernel, Strip.of(plan)).write()
 
 
-class _Rows:
+class Rows:
     """What a program does."""
 
     def __init__(self, kernel: Kernel, strip: Strip) -> None:
         self.kernel, self.code, self.strip = kernel, kernel.code, strip
         self.layout = Layout(kernel.step)
         self.extents = self.layout.extents
-        self.steps = strip.steps(self.layout)
+        self.steps = strip.steps(self.extents)
         self.is_packed = self.layout.packs(strip.terms)
         self.pitch = self.steps * strip.splits * strip.terms if self.is_packed else 0
-        programs = strip.programs(self.layout)
+        self.shape: tuple[int, ...] = (strip.columns, strip.terms)
+        """Of the sums of a row: some for each column."""
+        programs = strip.programs(self.extents)
         kernel.grid, kernel.warps = (programs, strip.splits, 1), strip.warps
 
     def write(self) -> None:
         """The sums of all rows, then the steps behind."""
         code, kernel, strip = self.code, self.kernel, self.strip
         program, columns, fixed = self._begin()
-        shape = (strip.columns, strip.terms)
         sums = [
-            code.variable(code.constant(f32, 0), "total", shape) for _ in range(self.extents.rows)
+            code.variable(code.constant(f32, 0), "total", self.shape)
+            for _ in range(self.extents.rows)
         ]
-        self._add(sums)
+        self.add(sums)
         kernel.release_dependents()
-        totals = [code.define(f"tl.sum({s.text}, 1)", f32, (strip.columns,)) for s in sums]
+        totals = [self._of_columns(total) for total in sums]
         with ExitStack() as stack:
             if strip.splits > 1:
-                programs = strip.programs(self.layout)
+                programs = strip.programs(self.extents)
                 totals = stack.enter_context(
                     last_of(kernel, totals, program, programs, strip.splits)
                 )
             if not columns.exact:
                 stack.enter_context(code.when(columns.own < columns.extent))
-            for number, total in enumerate(totals):
+            for number, total in enumerate(self.finish(totals, columns)):
                 write_block(kernel, total, fixed, code.index(number), columns.own)
+
+    def _of_columns(self, total: Value) -> Value:
+        """The sums of columns."""
+        while len(total.shape) > 1:
+            axis = len(total.shape) - 1
+            total = total.derive(f"tl.sum({total.text}, {axis})", shape=total.shape[:-1])
+        return total
+
+    def finish(self, totals: Sequence[Value], columns: Numbers) -> Sequence[Value]:
+        """Results of sums, before the steps behind."""
+        return totals
 
     def _begin(self) -> tuple[Value, Numbers, Sequence[Value]]:
         """Which columns of which matrix."""
@@ -76,11 +89,16 @@ class _Rows:
             block = code.named(program.combined("%", across))
             fixed = places_of(self.kernel, number, layout.shape[:-2])
         columns = numbers(code, block, strip.columns, self.extents.columns)
-        along = self.pitch if self.is_packed else layout.right[1]
-        column, self.column_masks = columns.read(contiguous=along == 1, axis=0)
-        self.right_base = code.named(column * along + self._matrix(layout.rhs, fixed))
+        self.begin_right(columns, fixed)
         self.left_bases = [self._row(number, fixed) for number in range(self.extents.rows)]
         return program, columns, fixed
+
+    def begin_right(self, columns: Numbers, fixed: Sequence[Value]) -> None:
+        """Where the columns of a program begin in the right matrix."""
+        layout = self.layout
+        along = self.pitch if self.is_packed else layout.right[1]
+        column, self.column_masks = columns.read(contiguous=along == 1, axis=0)
+        self.right_base = self.code.named(column * along + self._matrix(layout.rhs, fixed))
 
     def _matrix(self, operand: Buffer, fixed: Sequence[Value]) -> Value:
         """Where the matrix of a program begins."""
@@ -100,20 +118,27 @@ class _Rows:
             place, rest = place + rest % extent * step, rest // extent
         return code.index(place)
 
-    def _add(self, sums: Sequence[Value]) -> None:
-        """Add all products, some iterations at once."""
-        code, strip, unrolled = self.code, self.strip, unrolled_steps(self.steps)
-        terms = code.along(code.range(strip.terms), 1, 2)
-        # a term for each column, though all have the same: threads then have those they need
-        everywhere = code.zeros((strip.columns, 1))
+    @contextmanager
+    def iterations(self, size: int) -> Iterator[list[Value]]:
+        """Where some iterations begin that are written out, if each takes so many of its things."""
+        code, unrolled = self.code, unrolled_steps(self.steps)
         first = code.index(0)
-        if strip.splits > 1:
-            first = code.named(code.program(1) * (self.steps * strip.terms))
+        if self.strip.splits > 1:
+            first = code.named(code.program(1) * (self.steps * size))
         with ExitStack() as stack:
             if self.steps > unrolled:
                 outer = stack.enter_context(code.loop(self.steps // unrolled))
-                first = code.named(first + outer * (unrolled * strip.terms))
-            places = [code.named(first + n * strip.terms + terms) for n in range(unrolled)]
+                first = code.named(first + outer * (unrolled * size))
+            yield [first + n * size for n in range(unrolled)]
+
+    def add(self, sums: Sequence[Value]) -> None:
+        """Add all products, some iterations at once."""
+        code, strip = self.code, self.strip
+        terms = code.along(code.range(strip.terms), 1, 2)
+        # a term for each column, though all have the same: threads then have those they need
+        everywhere = code.zeros((strip.columns, 1))
+        with self.iterations(strip.terms) as starts:
+            places = [code.named(start + terms) for start in starts]
             weights = [self._weights(place) for place in places]
             for place, weight in zip(places, weights, strict=True):
                 self._add_products(sums, code.named(place + everywhere), weight)

@@ -33,7 +33,7 @@ def plans(job: Job, target: CudaTarget, precision: str = IEEE) -> list[KernelPla
     assert job.anchor is not None
     layout = Layout(job.anchor)
     work = replace(layout.work(job), operations=operations_after(job, target))
-    found = plans_of_rows(layout, job, target) + plans_of(work, target, precision)
+    found = plans_of_rows(layout.row_work(job), target) + plans_of(work, target, precision)
     return sorted(found, key=lambda plan: plan.cost)[:MOST]
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from afterglow.backends.broadcast import merge_alike, strides_within
 from afterglow.backends.cuda.kernels.kernel import Kernel
 from afterglow.backends.cuda.kernels.products import Block
+from afterglow.backends.cuda.kernels.strips import RowWork
 from afterglow.backends.cuda.kernels.tile import LEAST_TERMS, Extents, Tile
 from afterglow.backends.cuda.kernels.tile_blocks import load, multiply_add
-from afterglow.backends.cuda.kernels.tile_cost import Work
+from afterglow.backends.cuda.kernels.tile_cost import VECTOR, Work
 from afterglow.backends.cuda.kernels.tile_plans import moved_bytes
 from afterglow.backends.cuda.kernels.tile_results import read_by_element
 from afterglow.backends.cuda.tl import Pointer, Value
@@ -24,6 +25,7 @@ from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.linear import MatMul
 from afterglow.ops.quantized import QuantizedMatMul
+from afterglow.ops.stored import StoredMatMul
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
 from afterglow.types.dtype import DType, f32, u8
@@ -57,6 +59,8 @@ class Layout:
     def flips(self) -> tuple[bool, bool]:
         """Which of the operands are transposed."""
         op = self.step.op
+        if isinstance(op, StoredMatMul):
+            return False, True
         assert isinstance(op, (MatMul, QuantizedMatMul))
         return op.transpose_lhs, op.transpose_rhs
 
@@ -107,6 +111,11 @@ class Layout:
             packs=copied,
             right=self.rhs.type.nbytes,
         )
+
+    def row_work(self, job: Job) -> RowWork:
+        """The same, if there are few rows."""
+        left, right = (each.type.dtype.itemsize for each in (self.lhs, self.rhs))
+        return RowWork(self.extents, left, VECTOR // right, moved_bytes(job), self.packs)
 
     def packs(self, terms: int) -> bool:
         """Whether the right matrix is read from a copy, for blocks of so many terms.

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
-from afterglow.backends.cuda.kernels.matrices import Layout
-from afterglow.backends.cuda.kernels.tile import PARTIALS, REGISTERS, SUM_BYTES
+from afterglow.backends.cuda.kernels.tile import PARTIALS, REGISTERS, SUM_BYTES, Extents
 from afterglow.backends.cuda.kernels.tile_cost import (
     BEGIN,
     END,
     LAUNCH,
     LOAD,
     MEMORY,
+    PLAIN,
     SHARE,
     SHARING,
-    VECTOR,
     WARP,
     WARPS,
 )
-from afterglow.backends.cuda.kernels.tile_plans import moved_bytes, power_of_two
+from afterglow.backends.cuda.kernels.tile_plans import power_of_two
 from afterglow.backends.cuda.target import CudaTarget
-from afterglow.backends.job import Job
 from afterglow.instr import KernelPlan
 from afterglow.support.lazy_dataclass import dataclass
 
@@ -60,42 +59,64 @@ class Strip:
         columns, terms = shape
         return Strip(columns, terms, warps, splits)
 
-    def sums(self, rows: int) -> int:
+    def sums(self, work: RowWork, rows: int) -> int:
         """Sums of a thread."""
-        return rows * self.columns * self.terms // (self.warps * WARP)
+        return rows * self.columns * self.terms // (work.added * self.warps * WARP)
 
-    def programs(self, layout: Layout) -> int:
+    def programs(self, extents: Extents) -> int:
         """How many programs there are, of those that share terms one."""
-        return -(-layout.extents.columns // self.columns) * layout.extents.count
+        return -(-extents.columns // self.columns) * extents.count
 
-    def steps(self, layout: Layout) -> int:
+    def steps(self, extents: Extents) -> int:
         """Iterations of a program."""
-        return -(-layout.extents.terms // (self.terms * self.splits))
+        return -(-extents.terms // (self.terms * self.splits))
 
 
-def plans_of_rows(layout: Layout, job: Job, target: CudaTarget) -> list[KernelPlan]:
+@dataclass(frozen=True)
+class RowWork:
+    """What a product of a few rows is, as far as its time depends on that."""
+
+    extents: Extents
+    size: int
+    """Bytes of an element of the left matrix."""
+    vector: int
+    """Elements of the right matrix that a thread reads at once."""
+    moved: int
+    """Bytes of all that is read and written."""
+    packs: Callable[[int], bool]
+    """Whether the right matrix is read from a copy, in blocks of so many terms."""
+    least: int = 1
+    """Terms of which a block has a multiple."""
+    added: int = 1
+    """Products that are added to one sum in each block of terms."""
+    operations: int = 0
+    """Of each element of the right matrix, before it is multiplied."""
+
+
+def plans_of_rows(work: RowWork, target: CudaTarget) -> list[KernelPlan]:
     """Strips of several shapes; none if there are many rows."""
-    rows, size = layout.extents.rows, layout.lhs.type.dtype.itemsize
-    if rows > (MOST_ROWS_OF_SINGLES if size == 4 else MOST_ROWS):
+    if work.extents.rows > (MOST_ROWS_OF_SINGLES if work.size == 4 else MOST_ROWS):
         return []
-    terms = {min(n, power_of_two(layout.extents.terms)) for n in TERMS}
+    most = max(work.least, power_of_two(work.extents.terms))
+    terms = {min(n * work.added, most) for n in TERMS}
     shapes = itertools.product(COLUMNS, sorted(terms), BLOCK_WARPS, SPLITS)
-    strips = [strip for strip in itertools.starmap(Strip, shapes) if _suits(strip, layout)]
-    return [_plan(strip, layout, job, target) for strip in strips]
+    strips = [strip for strip in itertools.starmap(Strip, shapes) if _suits(strip, work)]
+    return [_plan(strip, work, target) for strip in strips]
 
 
-def _suits(strip: Strip, layout: Layout) -> bool:
+def _suits(strip: Strip, work: RowWork) -> bool:
     """Whether threads have enough to do, and not too many sums; whether shares are whole."""
-    steps = -(-layout.extents.terms // strip.terms)
-    vector = VECTOR // layout.rhs.type.dtype.itemsize
+    steps = -(-work.extents.terms // strip.terms)
+    own = strip.columns * strip.terms // (strip.warps * WARP)
     return (
         steps % strip.splits == 0
-        and (strip.sums(1) >= vector or strip.terms < TERMS[0])
-        and strip.sums(layout.extents.rows) <= MOST_SUMS
+        and strip.terms % work.least == 0
+        and (own >= work.vector or strip.terms < TERMS[0])
+        and strip.sums(work, work.extents.rows) <= MOST_SUMS
     )
 
 
-def _plan(strip: Strip, layout: Layout, job: Job, target: CudaTarget) -> KernelPlan:
+def _plan(strip: Strip, work: RowWork, target: CudaTarget) -> KernelPlan:
     settings: dict[str, int | tuple[int, ...]] = {
         "tile": (strip.columns, strip.terms),
         "warps": strip.warps,
@@ -103,25 +124,28 @@ def _plan(strip: Strip, layout: Layout, job: Job, target: CudaTarget) -> KernelP
     workspace = {}
     if strip.splits > 1:
         settings["split"] = strip.splits
-        room = layout.extents.rows * strip.columns * strip.splits * SUM_BYTES
-        workspace[PARTIALS] = strip.programs(layout) * room
-    packed = (1,) if layout.packs(strip.terms) else ()
-    cost = target.cost_of(_seconds(strip, layout, job, target))
+        room = work.extents.rows * strip.columns * strip.splits * SUM_BYTES
+        workspace[PARTIALS] = strip.programs(work.extents) * room
+    packed = (1,) if work.packs(strip.terms) else ()
+    cost = target.cost_of(_seconds(strip, work, target))
     return KernelPlan(ROWS, settings, cost, workspace, packed=packed)
 
 
-def _seconds(strip: Strip, layout: Layout, job: Job, target: CudaTarget) -> float:
+def _seconds(strip: Strip, work: RowWork, target: CudaTarget) -> float:
     """The time of a kernel: of the memory, or of one read after the other."""
-    programs, steps = strip.programs(layout) * strip.splits, strip.steps(layout)
+    extents = work.extents
+    programs, steps = strip.programs(extents) * strip.splits, strip.steps(extents)
     unrolled = unrolled_steps(steps)
-    registers = 40 + strip.sums(layout.extents.rows) + 4 * unrolled
+    registers = 40 + strip.sums(work, extents.rows) + 4 * unrolled
     together = max(1, min(WARPS // strip.warps, REGISTERS // (registers * WARP * strip.warps)))
     waves = -(-programs // (target.units * together))
     sharing = SHARING + SHARE * strip.splits if strip.splits > 1 else 0.0
-    wanted = layout.extents.terms / (steps * strip.splits * strip.terms)
-    memory = moved_bytes(job) / (target.bandwidth * MEMORY) / wanted
+    wanted = extents.terms / (steps * strip.splits * strip.terms)
+    memory = work.moved / (target.bandwidth * MEMORY) / wanted
+    each = work.operations + 2 * extents.rows if work.operations else 0
+    arithmetic = each * extents.columns * extents.terms * extents.count / (PLAIN * target.flops)
     chain = BEGIN + END + sharing + LOAD * (steps // unrolled - 1)
-    return LAUNCH + max(waves * chain, memory + BEGIN + END + sharing)
+    return LAUNCH + max(waves * chain, max(memory, arithmetic) + BEGIN + END + sharing)
 
 
 def unrolled_steps(steps: int) -> int:

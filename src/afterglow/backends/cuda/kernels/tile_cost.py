@@ -8,6 +8,7 @@ until its arithmetic, its way to the cache or the memory is busy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from afterglow.backends.cuda.kernels.tile import (
@@ -57,6 +58,8 @@ WARP, WARPS = 32, 64
 REGISTER_BYTES = 4
 OTHER_REGISTERS = 64
 """Registers of a thread besides sums."""
+UNPACKED_TERMS = 32
+"""Terms of stored matrices that are multiplied at once: those of f32 are in registers."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,8 @@ class Work:
     """Terms that are in one piece: all, or the channels at one place."""
     steps: Callable[[int], int]
     """Iterations, in blocks of so many terms."""
-    bytes: tuple[int, int]
-    """Of an element of the left operand, and of the right one, where they are multiplied."""
+    bytes: tuple[int, float]
+    """Of an element of the left operand, and of the right one, as they are read."""
     moved: int
     """Bytes of all that is read and written."""
     read_more: int = 0
@@ -86,6 +89,8 @@ class Work:
     """Bytes of the right operand."""
     operations: int = 0
     """Of the epilogue on each result."""
+    unpacking: int = 0
+    """Operations on each element of the right operand before it is multiplied."""
 
     @property
     def is_single(self) -> bool:
@@ -96,19 +101,23 @@ class Work:
 def block_bytes(tile: Tile, work: Work) -> int:
     """The operands of an iteration."""
     left, right = work.bytes
-    return tile.terms * (tile.rows * left + tile.columns * right)
+    return int(tile.terms * (tile.rows * left + tile.columns * right))
 
 
 def shared_bytes(tile: Tile, work: Work) -> int:
     """Shared memory of a program, about: operands on their way, or sums that change threads."""
-    return max(tile.stages * block_bytes(tile, work), tile.rows * tile.columns * 4)
+    unpacked = tile.terms * tile.columns * work.bytes[0] if work.unpacking else 0
+    return max(tile.stages * block_bytes(tile, work) + unpacked, tile.rows * tile.columns * 4)
 
 
 def registers(tile: Tile, work: Work) -> int:
     """Registers of a thread, about."""
     results = tile.rows * tile.columns // (tile.warps * WARP)
     early = results * work.read_more // REGISTER_BYTES if tile.early else 0
-    return results + early + OTHER_REGISTERS
+    factors = 0
+    if work.unpacking and work.is_single:
+        factors = int(2 * UNPACKED_TERMS * math.sqrt(results))
+    return results + early + factors + OTHER_REGISTERS
 
 
 def fits(tile: Tile, work: Work, target: CudaTarget) -> bool:
@@ -183,7 +192,8 @@ def _iteration(tile: Tile, work: Work, target: CudaTarget) -> float:
 def _arithmetic(tile: Tile, work: Work, target: CudaTarget) -> float:
     """The time of the products of an iteration on a multiprocessor."""
     flops = 2.0 * tile.rows * tile.columns * tile.terms
-    return flops * target.units / _rate(tile, work, target)
+    unpacking = 2.0 * tile.columns * tile.terms * work.unpacking / target.flops
+    return (flops / _rate(tile, work, target) + unpacking) * target.units
 
 
 def _slow_bytes(tile: Tile, work: Work) -> float:

@@ -83,13 +83,13 @@ def _plan(tile: Tile, work: Work, cost: float) -> KernelPlan:
 def _tiles(work: Work, target: CudaTarget, precision: str) -> Iterator[Tile]:
     plain = work.is_single and precision == IEEE
     for rows, columns, terms, warps, stages in SINGLE if plain else NARROW:
-        scaled = terms if plain else terms * 2 // work.bytes[0]
+        scaled = max(terms if plain else terms * 2 // work.bytes[0], work.least_terms)
         tile = Tile(
             min(rows, max(LEAST, power_of_two(work.extents.rows))),
             min(columns, max(LEAST, power_of_two(work.extents.columns))),
             scaled,
             warps,
-            stages,
+            max(2, stages * terms // scaled) if scaled > terms * 2 else stages,
             precision=precision,
         )
         for own in _terms(work, scaled):

@@ -11,7 +11,6 @@ from afterglow.memory import MAIN_MEMORY, MemorySpace
 from afterglow.support.errors import UsageError
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import DType
-from afterglow.types.dtype import bf16, f16
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ class CudaTarget:
         return ()
 
     def reads(self, storage: DType) -> bool:
-        """Whether weights in a narrower type are read at full speed: as floats of 16 bits."""
-        return storage in (f16, bf16)
+        """Whether weights in a narrower type are read at full speed: all that may be stored."""
+        return True
 
     def to_json(self) -> dict[str, Any]:
         """All facts, as JSON can hold them."""

@@ -87,7 +87,9 @@ class _Gather:
             numbers = numbers - convert(one(at.zero), i32).splat(lanes)
         elif self.panels.middle:
             numbers = numbers - self.panels.middle
-        reals = convert(numbers, f32) * convert(one(at.scale), f32).splat(lanes)
+        reals = convert(self.panels.numbers(numbers), f32) * convert(one(at.scale), f32).splat(
+            lanes
+        )
         if at.minimum is None:
             return reals
         return reals + convert(one(at.minimum), f32).splat(lanes)

@@ -105,9 +105,12 @@ class _Reals:
 
     def __init__(self, e: Emitter, at: PanelPointers, block: Index) -> None:
         self.scales, self.minimums = at.scales(block), at.minimums(block)
-        self.zeros = at.zeros(e, block)
+        self.panels, self.zeros = at.panels, at.zeros(e, block)
 
     def of(self, numbers: Value, vector: int) -> Value:
         """The reals of a vector of a line."""
-        reals = convert(numbers - self.zeros[vector], f32) * self.scales[vector]
+        found = self.panels.numbers(numbers)
+        if not found.dtype.is_float:
+            found = convert(found - self.zeros[vector], f32)
+        reals = found * self.scales[vector]
         return reals if self.minimums is None else reals + self.minimums[vector]

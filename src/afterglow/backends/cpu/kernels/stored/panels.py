@@ -16,7 +16,15 @@ import operator
 
 import numpy as np
 
-from afterglow.backends.cpu.llvm.emitter import Emitter, Index, Pointer, Value, convert, quotient
+from afterglow.backends.cpu.llvm.emitter import (
+    Emitter,
+    Index,
+    Pointer,
+    Value,
+    convert,
+    quotient,
+    reinterpret,
+)
 from afterglow.backends.cpu.micro.kernel import Phase
 from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.target import Target
@@ -24,7 +32,7 @@ from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.stored import StoredMatrix
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array
-from afterglow.types.dtype import f32, i32, u8, u32
+from afterglow.types.dtype import DType, f8e4m3fn, f8e5m2, f32, i32, u8, u32
 
 CHUNK = 32
 """Numbers along the depth that are packed together."""
@@ -34,6 +42,9 @@ QUADS = CHUNK // QUAD
 """Quads of a chunk."""
 VECTORS = 2
 """Vectors in a line of a panel, at most."""
+MANTISSAS = {f8e4m3fn: 3, f8e5m2: 2}
+"""Bits of the mantissa of floats of 8 bits."""
+F32_MANTISSA, F32_BIAS = 23, 127
 
 
 @dataclass(frozen=True)
@@ -148,12 +159,19 @@ class StoredPanels:
     @property
     def middle(self) -> int:
         """What stands for the number 0 where there are no zero points."""
+        if self.stored.type.dtype.is_float:
+            return 0
         return 1 << (self.bits - 1) if self.stored.type.dtype.is_signed else 0
 
     @property
     def planes(self) -> list[Plane]:
         """The planes of a number's bits."""
         return planes_of(self.bits)
+
+    def numbers(self, fields: Value) -> Value:
+        """What unsigned bytes, as i32, stand for: themselves, or the floats of their bits."""
+        dtype = self.stored.type.dtype
+        return float_of_byte(fields, dtype) if dtype.is_float else fields
 
     def quads_of(self, span: int) -> range:
         """The quads of a span of a chunk."""
@@ -184,7 +202,10 @@ class StoredPanels:
 
     def _pack_words(self, stored: Array) -> Array:
         rest = self.chunks * CHUNK - self.depth
-        numbers = (stored.astype(np.int16) + self.middle).astype(np.uint8)
+        if self.stored.type.dtype.is_float:
+            numbers = stored.view(np.uint8)
+        else:
+            numbers = (stored.astype(np.int16) + self.middle).astype(np.uint8)
         padded = np.pad(numbers, ((0, self.count * self.width - self.rows), (0, rest)))
         planes = [self._pack_plane(padded, plane) for plane in self.planes]
         words = np.concatenate(planes, axis=-1).reshape(self.count, self.width, -1)
@@ -207,6 +228,19 @@ class StoredPanels:
 
     def _pack_zeros(self, zeros: Array) -> Array:
         return self._pack_scales((zeros.astype(np.int16) + self.middle).astype(np.uint8))
+
+
+def float_of_byte(fields: Value, dtype: DType) -> Value:
+    """The floats of 8 bits, finite ones, that bytes in words hold, as f32.
+
+    Their bits are moved to where those of f32 are; what is left is the bias of exponents, which a
+    product corrects, also that of subnormal numbers.
+    """
+    mantissa = MANTISSAS[dtype]
+    words = reinterpret(fields, u32)
+    moved = (words & 0x7F) << F32_MANTISSA - mantissa | (words & 0x80) << 24
+    bias = (1 << 7 - mantissa - 1) - 1
+    return reinterpret(moved, f32) * 2.0 ** (F32_BIAS - bias)
 
 
 @dataclass(frozen=True)
@@ -292,9 +326,14 @@ class ChunkWords:
 
 
 def is_packable(step: OpInstr) -> bool:
-    """Whether the matrix of a step is known when the code is made, and quads lie in one block."""
+    """Whether the matrix of a step is known when the code is made, and quads lie in one block.
+
+    Rows of 16-bit floats are cast to f32 before.
+    """
     op = step.op
     assert isinstance(op, StoredMatrix)
+    if step.outs[0].type.dtype is not f32:
+        return False
     parts = [buffer for buffer in step.ins[1:] if buffer is not None]
     if not all(b.root.region is Region.CONSTANT and b.type.size for b in parts):
         return False

@@ -16,7 +16,13 @@ from afterglow.backends.cpu.kernels.matmul.output import GemmOutput, goes_throug
 from afterglow.backends.cpu.kernels.stored.panels import QUADS, PanelPointers, StoredPanels
 from afterglow.backends.cpu.kernels.stored.prepare import PreparedRows, RowsPhase
 from afterglow.backends.cpu.kernels.stored.quads import QuadSpan, quad_products
-from afterglow.backends.cpu.kernels.stored.row_forms import PARTS, FloatRows, IntegerRows, RowForm
+from afterglow.backends.cpu.kernels.stored.row_forms import (
+    PARTS,
+    FloatRows,
+    IntegerRows,
+    RowForm,
+    RowsForFloats,
+)
 from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value, convert, fma
 from afterglow.backends.cpu.micro.accumulate import by_rows
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
@@ -51,7 +57,10 @@ def rounded_block(r: KernelRequest) -> int:
 
 def row_forms(r: KernelRequest) -> list[RowForm]:
     """The forms of rows, the fastest first: integers, where a machine multiplies them faster."""
-    bits = StoredPanels.of(r.step, r.target).bits
+    panels = StoredPanels.of(r.step, r.target)
+    bits, dtype = panels.bits, panels.stored.type.dtype
+    if dtype.is_float:
+        return [RowsForFloats(dtype)]
     products = quad_products(bits, r.target)
     if rounded_block(r):
         return [FloatRows() if products is None else IntegerRows(products, 1)]

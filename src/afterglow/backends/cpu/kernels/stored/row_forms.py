@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
-from afterglow.backends.cpu.kernels.stored.panels import CHUNK, QUAD
+from afterglow.backends.cpu.kernels.stored.panels import CHUNK, QUAD, float_of_byte
 from afterglow.backends.cpu.kernels.stored.quads import QuadProducts, QuadSpan
 from afterglow.backends.cpu.llvm.emitter import (
     Index,
@@ -78,13 +78,34 @@ class FloatRows(RowForm):
 
         def add(number: Index, words: list[Value], sums: list[Value]) -> list[Value]:
             for place in range(QUAD):
-                fields = [_field(word, place) for word in words]
+                fields = [self.field(word, place) for word in words]
                 xs = [(row + number * QUAD).load(place).splat(quads.lanes) for row in quads.rows]
                 pairs = [(x, field) for x in xs for field in fields]
                 sums = [fma(x, f, total) for (x, f), total in zip(pairs, sums, strict=True)]
             return sums
 
         return quads.fold(quads.zeros(f32), add)
+
+    def field(self, words: Value, place: int) -> Value:
+        """The numbers at a place of quads as f32, divided by their factor."""
+        return _field(words, place)
+
+
+class RowsForFloats(FloatRows):
+    """Floats, multiplied by numbers that are floats of 8 bits themselves."""
+
+    name = "floats of 8 bits"
+
+    def __init__(self, matrix: DType) -> None:
+        self.matrix = matrix
+
+    def store(self, numbers: Value, to: Pointer) -> None:
+        """See the base."""
+        to.store(numbers)
+
+    def field(self, words: Value, place: int) -> Value:
+        """See the base."""
+        return float_of_byte(reinterpret(words >> 8 * place, i32), self.matrix)
 
 
 class IntegerRows(RowForm):
