@@ -89,8 +89,8 @@ class _Check:
 
     def part(self, number: int) -> None:
         """Compare what a part wrote; the host runs its own steps by their definitions."""
-        place = self.workspace.parts[number].get("place")
-        if place is not None:
+        places = self.workspace.parts[number].get("places", ())
+        for place in places:
             self.before.execute(self.machine.program.body[place])
         program, states = self.machine.program, self.machine.program.states
         now = self._run(
@@ -99,7 +99,7 @@ class _Check:
             [self._fetched(f"output {i}", b.type) for i, b in enumerate(program.outputs)],
         )
         self.workspace.fetch(ARENA, now.arenas[""])
-        if place is not None:
+        for place in places:
             compare_step(place, program.body[place], now, self.before)
         self.before = now
 

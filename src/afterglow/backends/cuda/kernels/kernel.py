@@ -24,14 +24,15 @@ BLOCKS_OF_UNIT = 2
 """Programs that a unit has at least, before one has more items than threads."""
 ALIGNED = 16
 """Bytes: loads of a whole vector begin at multiples of it."""
-HEAD = """import triton
+JIT = "@triton.jit\n"
+HEAD = f"""import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
-@triton.jit
-"""
+{JIT}"""
+"""What a text begins with, up to the `def` of its first function."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class KernelSource:
     """Whether products may be added without being rounded first."""
     registers: int = 0
     """Of a thread at most, if that is not left to the compiler."""
+    joins: bool = False
+    """Whether its programs may be some of those of a launch: they are short, and of one axis."""
 
 
 class Kernel(KernelMemory[Value, Pointer]):
@@ -66,6 +69,7 @@ class Kernel(KernelMemory[Value, Pointer]):
         self.stages = 2
         self.fuses = False
         self.registers = 0
+        self.joins = False
         self.begin_dependent()
 
     @property
@@ -118,6 +122,7 @@ class Kernel(KernelMemory[Value, Pointer]):
 
     def each(self, count: int) -> Value:
         """One item for each of so many things: which they are, as a block; others are masked."""
+        self.joins = True
         return self._items(count, ITEMS)
 
     def each_alone(self, count: int) -> Value:
@@ -151,8 +156,8 @@ class Kernel(KernelMemory[Value, Pointer]):
         body = "\n".join(self.code.lines)
         mnemonics = "_".join(step.op.mnemonic for step in self.job.steps[:3])
         options = f"{types} {aligned} {self.warps} {self.stages} {self.fuses} {self.registers}"
-        digest = hashlib.blake2b(f"{options}\n{arguments}\n{body}".encode(), digest_size=6)
-        name = f"{mnemonics}_{digest.hexdigest()}"
+        digest = digest_of(f"{options}\n{arguments}\n{body}")
+        name = f"{mnemonics}_{digest}"
         text = f"{HEAD}def {name}({arguments}):\n{body}\n"
         return KernelSource(
             name,
@@ -165,7 +170,13 @@ class Kernel(KernelMemory[Value, Pointer]):
             self.stages,
             self.fuses,
             self.registers,
+            self.joins,
         )
+
+
+def digest_of(text: str) -> str:
+    """What tells the texts of kernels apart, as a part of their names."""
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 def _power_of_two(count: int) -> int:

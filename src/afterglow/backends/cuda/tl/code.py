@@ -16,6 +16,8 @@ from afterglow.types.dtype import DType, i32, i64
 __all__ = ["Code", "Pointer", "offset"]
 
 INDENT = "    "
+PROGRAM = "tl.program_id(0)"
+"""Which program this is along the first axis of the grid."""
 
 
 class Code:
@@ -91,7 +93,7 @@ class Code:
 
     def program(self, axis: int = 0) -> Value:
         """Which program this is along an axis of the grid."""
-        text = f"tl.program_id({axis})"
+        text = PROGRAM if axis == 0 else f"tl.program_id({axis})"
         if self.index_type is i64:
             text += ".to(tl.int64)"
         return self.as_index(self.define(text, self.index_type))
