@@ -88,9 +88,12 @@ class Kernel(KernelMemory[Value, Pointer]):
         return self.target.units
 
     def begin_dependent(self) -> None:
-        """Wait for the kernel before, where this one may begin earlier than that ends."""
+        """Wait for the kernel before, where this one may begin earlier than that ends.
+
+        What is computed of places and read of constants until then is done meanwhile.
+        """
         if self.target.has_dependent_launch:
-            self.code.perform("gdc_wait()")
+            self.code.wait_by("gdc_wait()")
 
     def release_dependents(self) -> None:
         """Let the kernel behind begin; it waits before it reads what this one writes."""
@@ -114,8 +117,8 @@ class Kernel(KernelMemory[Value, Pointer]):
         key = ("table", data.dtype.str, data.shape, data.tobytes())
         return self._declare(key, Table(data), DType.of(data.dtype))
 
-    def _new_pointer(self, dtype: DType, name: str) -> Pointer:
-        return Pointer(self.code, dtype, name)
+    def _new_pointer(self, dtype: DType, name: str, *, is_constant: bool) -> Pointer:
+        return Pointer(self.code, dtype, name, is_constant=is_constant)
 
     def _number(self, dtype: DType, number: float) -> Value:
         return self.code.constant(dtype, number)
@@ -149,6 +152,7 @@ class Kernel(KernelMemory[Value, Pointer]):
 
     def finish(self) -> KernelSource:
         """The kernel, under a name that its text and how it is compiled decide."""
+        self.code.wait()
         parameters = [*self._parameters.values()]
         arguments = ", ".join(pointer.name for _, pointer in parameters)
         types = tuple(spell_pointer(pointer.dtype) for _, pointer in parameters)

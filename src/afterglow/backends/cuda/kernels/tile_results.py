@@ -74,6 +74,7 @@ def operations_after(job: Job, target: CudaTarget) -> int:
     kernel, out = Kernel(job, target), job.anchor.outs[0]
     strides = chain_strides(job.after, out.type.shape)
     result = kernel.code.variable(kernel.code.constant(computed(out.type.dtype), 0))
+    kernel.code.wait()
     begun = len(kernel.code.lines)
     places = [kernel.code.index(0)] * out.type.rank
     run_chain(kernel, job.after, {out: result}, places, strides)
