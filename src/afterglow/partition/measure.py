@@ -34,5 +34,8 @@ def measure_steps(
 def _profiled(backend: Profiling, program: Program, options: LoadOptions, runs: int) -> list[float]:
     states = full_states(interface_of(program))
     timed = backend.profile(program, sample_inputs(program), states, options, runs)
-    seconds = {step.place: step.seconds for step in timed.steps}
+    seconds: dict[int, float] = {}
+    for step in timed.steps:
+        places = (step.place, *step.others)
+        seconds.update((place, step.seconds / len(places)) for place in places)
     return [seconds.get(place, 0.0) for place in range(len(program.body))]

@@ -67,6 +67,8 @@ def test_a_profile_has_one_time_for_a_launch():
     program, _ = stages.plan(stages.lower(stages.optimise(ag.parse_module(MODEL))))
     (step,) = profile(stages.backend, program, _inputs(), LoadOptions(1), repeat=1).steps
     assert "_and_4_more_" in step.kernel
+    moved = sum(array.nbytes for array in _inputs())
+    assert step.bytes == 2 * moved + 2 * _inputs()[2].nbytes
 
 
 def test_alike_kernels_of_a_launch_have_one_function():
