@@ -37,5 +37,6 @@ def _profiled(backend: Profiling, program: Program, options: LoadOptions, runs: 
     seconds: dict[int, float] = {}
     for step in timed.steps:
         places = (step.place, *step.others)
-        seconds.update((place, step.seconds / len(places)) for place in places)
+        for place in places:  # a scan's are those of all its iterations
+            seconds[place] = seconds.get(place, 0.0) + step.seconds / len(places)
     return [seconds.get(place, 0.0) for place in range(len(program.body))]

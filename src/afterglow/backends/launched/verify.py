@@ -86,10 +86,20 @@ class _Check:
         self.workspace = workspace
         held = {name: state.read().result() for name, state in states.items()}
         self.before = self._run([*map(np.array, inputs)], held)
+        self._begun: set[int] = set()
+        """Instructions of which some parts are done, but not all."""
+        parts = enumerate(workspace.parts)
+        self._last = {place: number for number, each in parts for place in each.get("places", ())}
+        """The last part of each instruction."""
 
     def part(self, number: int) -> None:
-        """Compare what a part wrote; the host runs its own steps by their definitions."""
-        places = self.workspace.parts[number].get("places", ())
+        """Compare what a part wrote; the host runs its own steps by their definitions.
+
+        A scan is compared when all of its iterations are done.
+        """
+        self._begun.update(self.workspace.parts[number].get("places", ()))
+        places = sorted(place for place in self._begun if self._last[place] == number)
+        self._begun.difference_update(places)
         for place in places:
             self.before.execute(self.machine.program.body[place])
         program, states = self.machine.program, self.machine.program.states
@@ -101,7 +111,8 @@ class _Check:
         self.workspace.fetch(ARENA, now.arenas[""])
         for place in places:
             compare_step(place, program.body[place], now, self.before)
-        self.before = now
+        if not self._begun:
+            self.before = now
 
     def _run(
         self,
