@@ -36,6 +36,22 @@ class Channels:
         first = self.of_group(block, self.extents.columns)
         return self.code.named(block.columns.along(1) + first)
 
+    def channels_of(self, step: Value, own: Value, count: int) -> tuple[Value, Value, list[Value]]:
+        """The tap of an iteration, its channels, and the condition that there are such.
+
+        `own` are the places in a block; there are `count` channels at each tap.
+        """
+        code, size = self.code, self.tile.terms
+        blocks, masks = -(-count // size), []
+        tap = step if blocks == 1 else code.named(step.combined("/", blocks))
+        channels = own
+        if blocks > 1:
+            channels = code.named(step.combined("%", blocks) * size) + own
+        if count % size:
+            channels = code.named(channels)
+            masks.append(channels < count)
+        return tap, channels, masks
+
     def read_bias_early(self, block: Block) -> None:
         """Read the bias ahead of the loop over terms, if threads can keep it."""
         self.bias = self.read_bias(block) if self.tile.leaves_registers else None

@@ -123,15 +123,9 @@ class _Spread(Channels):
 
     def _left(self, step: Value) -> Value:
         """A block of channels of x at the places that a tap sees."""
-        code, layout, size = self.code, self.layout, self.tile.terms
-        blocks, masks = layout.blocks(size), list(self.left_masks)
-        tap = step if blocks == 1 else code.named(step.combined("/", blocks))
-        terms = self.left_terms
-        if blocks > 1:
-            terms = code.named(step.combined("%", blocks) * size) + terms
-        if layout.channels % size:
-            terms = code.named(terms)
-            masks.append(terms < layout.channels)
+        code, layout = self.code, self.layout
+        tap, terms, found = self.channels_of(step, self.left_terms, layout.channels)
+        masks = [*self.left_masks, *found]
         shift = terms * layout.x.strides[-1]
         numbers = self._numbers(tap)
         for axis, number, place in zip(range(len(numbers)), numbers, self.seen, strict=True):

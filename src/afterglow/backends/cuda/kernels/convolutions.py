@@ -93,18 +93,11 @@ class Windows(Channels):
         """A block of windows."""
         if self.layout.line:
             return self._line(step, fill)
-        code, layout, size = self.code, self.layout, self.tile.terms
-        blocks, masks = layout.blocks(size), list(self.left_masks)
-        tap = step if blocks == 1 else code.named(step.combined("/", blocks))
-        terms = self.left_terms
-        if blocks > 1:
-            terms = code.named(step.combined("%", blocks) * size) + terms
-        if layout.channels % size:
-            terms = code.named(terms)
-            masks.append(terms < layout.channels)
+        layout = self.layout
+        tap, terms, masks = self.channels_of(step, self.left_terms, layout.channels)
         shift, inside = self._tap(tap, layout.windows.kernel)
         place = self.left_base + (shift + terms * layout.x.strides[-1])
-        return load(self.kernel.pointer(layout.x), place, [*inside, *masks], fill)
+        return load(self.kernel.pointer(layout.x), place, [*inside, *self.left_masks, *masks], fill)
 
     def _line(self, step: Value, fill: Value | float) -> Value:
         """A block of lines of windows; what is read in front of them and behind is left out."""

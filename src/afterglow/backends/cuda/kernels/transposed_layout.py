@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterator
 from functools import cached_property
 
+from afterglow.backends.cuda.kernels.conv_layout import ConvOperands
 from afterglow.backends.cuda.kernels.tile import LEAST_TERMS, Extents
 from afterglow.backends.cuda.kernels.tile_cost import VECTOR, Work
 from afterglow.backends.cuda.kernels.tile_plans import moved_bytes
 from afterglow.backends.cuda.kernels.tile_results import read_by_element
 from afterglow.backends.job import Job
-from afterglow.instr import Buffer, OpInstr
 from afterglow.ops.convolution import ConvTranspose
 from afterglow.ops.windows import Windows
 from afterglow.support.lazy_dataclass import dataclass
@@ -84,31 +84,8 @@ class Phases:
 
 
 @dataclass(frozen=True)
-class TransposedLayout:
+class TransposedLayout(ConvOperands):
     """What a transposed convolution multiplies, and how that lies in memory."""
-
-    step: OpInstr
-
-    @cached_property
-    def x(self) -> Buffer:
-        """What is spread."""
-        return self.step.operand(0)
-
-    @cached_property
-    def weight(self) -> Buffer:
-        """The weight: a matrix from channels to channels for each tap."""
-        return self.step.operand(1)
-
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the result."""
-        return self.step.outs[0].type.shape
-
-    @cached_property
-    def groups(self) -> int:
-        """Groups of channels."""
-        assert isinstance(self.step.op, ConvTranspose)
-        return self.step.op.groups
 
     @cached_property
     def channels(self) -> int:
