@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.cli import models
 
 
@@ -119,3 +121,13 @@ def test_an_extent_may_be_an_expression_over_others(command, tmp_path):
     assert finished.status == 0
     (entry,) = finished.json["bundle"]["entries"]
     assert entry["inputs"][1]["shape"] == ["past", "past + 1"]
+
+
+def test_a_bundle_for_a_gpu_says_what_takes_memory(command, tmp_path):
+    pytest.importorskip("triton", reason="triton is not installed: pip install afterglow[cuda]")
+    folder = tmp_path / "out"
+    options = ("--backend", "cuda", "--target", "sm_90", "-o", str(folder))
+    finished = command("compile", models.linear(tmp_path), *options)
+    assert finished.status == 0
+    assert "code and weights" in finished.out
+    assert f"linear for sm_90, written to {folder}" in " ".join(finished.out.split())

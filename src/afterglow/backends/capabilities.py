@@ -107,6 +107,8 @@ class StepSeconds:
     """The op that its kernel is for, if it has one."""
     seconds: float
     on_host: bool
+    others: tuple[int, ...] = ()
+    """The places of instructions that run at the same time, as part of the same launch."""
 
 
 @dataclass(frozen=True)

@@ -48,14 +48,6 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-_OF_AN_ENTRY = {
-    "arena": "arena_bytes",
-    "scratch per thread": "scratch_bytes",
-    "stack": "stack_bytes",
-}
-"""Memory that a run of an entry needs, with its key in the description."""
-
-
 def takes_bundle_flags(command: Callable[..., int]) -> Callable[..., int]:
     """Decorator that adds the bundle options to a command and passes them as one value."""
 
@@ -127,12 +119,8 @@ def _shapes(source: Source, requests: Sequence[Request]) -> list[dict[str, tuple
 
 
 def _size_table(bundle: Bundle) -> Table:
-    about, entries = bundle.description, bundle.description["entries"]
-    names = ("bytes",) if len(entries) == 1 else tuple(entry["prefix"] for entry in entries)
+    names = bundle.entries or ("bytes",)
     rows = table("memory", *names, right=names)
-    shared = (("code", about["code_bytes"]), ("weights", about["weights"]["bytes"]))
-    for name, count in shared:
-        rows.add_row(name, f"{count:,}")
-    for name, key in _OF_AN_ENTRY.items():
-        rows.add_row(name, *(f"{entry[key]:,}" for entry in entries))
+    for name, counts in bundle.sizes:
+        rows.add_row(name, *(f"{count:,}" for count in counts))
     return rows

@@ -34,5 +34,9 @@ def measure_steps(
 def _profiled(backend: Profiling, program: Program, options: LoadOptions, runs: int) -> list[float]:
     states = full_states(interface_of(program))
     timed = backend.profile(program, sample_inputs(program), states, options, runs)
-    seconds = {step.place: step.seconds for step in timed.steps}
+    seconds: dict[int, float] = {}
+    for step in timed.steps:
+        places = (step.place, *step.others)
+        for place in places:  # a scan's are those of all its iterations
+            seconds[place] = seconds.get(place, 0.0) + step.seconds / len(places)
     return [seconds.get(place, 0.0) for place in range(len(program.body))]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from afterglow.backends.capabilities import Profiling, StepSeconds, StepSpan
 from afterglow.graph import Origins
+from afterglow.graph.origins import joined_origins
 from afterglow.instr import Instr, OpInstr, Program, Stack, interface_of, origins_of
 from afterglow.instr.bind import bind_program
 from afterglow.ops.flops import step_bytes, step_flops
@@ -32,6 +33,8 @@ class StepTime:
     flops: float
     bytes: int
     on_host: bool
+    others: tuple[int, ...] = ()
+    """The positions of instructions that run at the same time, as part of the same launch."""
 
     @property
     def gflops(self) -> float:
@@ -84,25 +87,27 @@ def profile(
     timed = backend.profile(program, inputs, held, options, repeat)
     extents = ExtentReader.of(interface).read(inputs, held)
     bound = bind_program(program, extents)
-    steps = [_described(bound.body[step.place], step, extents) for step in timed.steps]
+    steps = [_described(bound, step, extents) for step in timed.steps]
     return Profile(tuple(steps), timed.run_seconds, timed.spans)
 
 
-def _described(instruction: Instr, step: StepSeconds, extents: Extents) -> StepTime:
+def _described(program: Program, step: StepSeconds, extents: Extents) -> StepTime:
     anchor = step.anchor
+    together = [program.body[place] for place in (step.place, *step.others)]
     ins = () if anchor is None else tuple(b.type for b in anchor.ins if b is not None)
     outs = () if anchor is None else tuple(b.type for b in anchor.outs)
     return StepTime(
         place=step.place,
         kernel=step.kernel,
-        plan=_algorithm(instruction),
-        origins=origins_of(instruction),
+        plan=_algorithm(together[0]),
+        origins=joined_origins(map(origins_of, together)),
         operands=tuple(str(type.bind(extents)) for type in ins),
         results=tuple(str(type.bind(extents)) for type in outs),
         seconds=step.seconds,
-        flops=step_flops(instruction),
-        bytes=step_bytes(instruction),
+        flops=sum(map(step_flops, together)),
+        bytes=sum(map(step_bytes, together)),
         on_host=step.on_host,
+        others=step.others,
     )
 
 

@@ -78,3 +78,7 @@ class Bundle:
     """What NAME.json says."""
     library: Path | None = None
     """The shared library, if one was wanted."""
+    sizes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Bytes by what takes them: a number for all entries, or one for each."""
+    entries: tuple[str, ...] = ()
+    """The names of entries, if there are several."""

@@ -331,7 +331,7 @@ def artifact(parts, *, states=(), checks=(), arena=64, constants=16, arch=90, un
         "parts": [
             {
                 "kernel": name,
-                "place": number,
+                "places": [number],
                 "origins": [f"node {number}"],
                 "memory": [[memory, 0] if isinstance(memory, str) else memory for memory in used],
                 "grid": [2, 1, 1],

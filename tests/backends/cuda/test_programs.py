@@ -11,6 +11,9 @@ from afterglow.support.errors import IndexRangeError
 from afterglow.testing.arrays import assert_close
 from afterglow.testing.case_functions import owned
 from afterglow.testing.cases import CASES
+from tests.backends.launched.test_repeated import FIRST
+from tests.backends.launched.test_repeated import MODEL as SCAN
+from tests.backends.launched.test_repeated import X as ROWS
 from tests.frontends.models import info, node
 from tests.frontends.models import model as model_of
 
@@ -131,3 +134,12 @@ def test_narrow_floats_are_stored_and_computed_in_f32(precision):
     x, w, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((32, 64), (64, 48), 48))
     got = compiled(module, precision=precision)(x, w, b)
     np.testing.assert_allclose(got, np.maximum(x @ w + b, 0), atol=0.3)
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_the_iterations_of_a_scan_are_kernels(verify):
+    model = compiled(ag.parse_module(SCAN), verify=verify)
+    assert "def matmul_" in model.ir("triton")
+    wanted = ag.compile(ag.parse_module(SCAN), backend="interpreter", cache=False)(FIRST, ROWS)
+    for got, right in zip(model(FIRST, ROWS), wanted, strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-6)

@@ -39,3 +39,10 @@ def test_a_scan_gives_what_it_is_defined_to(model):
 
 def test_the_body_of_a_scan_has_kernels(model):
     assert "void matmul_" in model.ir("opencl")
+
+
+def test_a_scan_is_verified_when_all_its_iterations_are_done(opencl_device):
+    model = ag.compile(ag.parse_module(MODEL), backend="opencl", verify=True, cache=False)
+    wanted = ag.compile(ag.parse_module(MODEL), backend="interpreter", cache=False)(FIRST, X)
+    for got, right in zip(model(FIRST, X), wanted, strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-6)

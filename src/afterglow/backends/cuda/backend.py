@@ -31,6 +31,7 @@ from afterglow.backends.launched.profile import profile
 from afterglow.backends.launched.verify import VerifyingExecutable
 from afterglow.backends.policy import DEFAULT
 from afterglow.instr import Instr, KernelPlan, OpInstr, Program, Stack
+from afterglow.ops.control import Scan
 from afterglow.passes import Pass
 from afterglow.runtime.artifact import Artifact
 from afterglow.runtime.buffers import HostBuffer
@@ -62,6 +63,8 @@ class Cuda:
 
     def plans(self, step: OpInstr | Stack, *, exact: bool = False) -> Sequence[KernelPlan]:
         """The kernels of a step, the best by its estimate first; all form sums as defined."""
+        if isinstance(step, OpInstr) and isinstance(step.op, Scan):
+            return plans(step, self.target, self.settings.policy)  # decided by those of its body
         key = f"{type(step).__name__} {Job.of(step).key}"
         if key not in self._known:
             self._known[key] = plans(step, self.target, self.settings.policy)

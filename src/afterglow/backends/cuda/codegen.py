@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from afterglow.backends.cuda.compile import Compiled
+from afterglow.backends.cuda.kernels.joined import join
 from afterglow.backends.cuda.kernels.kernel import KernelSource
 from afterglow.backends.cuda.planner import write
 from afterglow.backends.cuda.sections import CUBIN, SOURCE
@@ -29,7 +30,7 @@ def generated_for(program: Program, target: CudaTarget) -> Generated[KernelSourc
     def launch(kernel: KernelSource) -> dict[str, Any]:
         return {"grid": list(kernel.grid), "pdl": target.has_dependent_launch}
 
-    return Generated(program, lambda step: write(step, target), launch, HELD)
+    return Generated(program, lambda step: write(step, target), launch, HELD, join)
 
 
 def source_of(generated: Generated[KernelSource]) -> str:

@@ -134,7 +134,7 @@ class _Trial:
                 operands = tuple(_operands(generated, step))
                 candidate = Candidate(choice, kernel, operands, len(generated.parts))
                 self.candidates.append(candidate)
-                generated.launch(choice.places[0], step, source)
+                generated.launch([generated.planned(choice.places[0], step, source)], source)
         artifact = to_artifact(generated, good, target, unchecked=True)
         room = max((_end_of(step) for _, _, step, _ in written), default=0)
         roomy = {**artifact.manifest, "arena_bytes": max(room, program.arena_bytes or 0)}

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from afterglow.backends.items.types import is_arithmetic
 from afterglow.backends.job import Job
-from afterglow.backends.launched.parameters import Alarm, Packed, Parameter
+from afterglow.backends.launched.parameters import Alarm, Packed, Parameter, is_constant
 from afterglow.backends.pointwise.value import ValueT
 from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.ops.quantization import Quantizing
@@ -27,8 +27,8 @@ class KernelMemory(ABC, Generic[ValueT, PointerT]):
         self._parameters: dict[Hashable, tuple[Parameter, PointerT]] = {}
 
     @abstractmethod
-    def _new_pointer(self, dtype: DType, name: str) -> PointerT:
-        """A pointer of that name to elements of a type."""
+    def _new_pointer(self, dtype: DType, name: str, *, is_constant: bool) -> PointerT:
+        """A pointer of that name to elements of a type, which no kernel writes if constant."""
 
     @abstractmethod
     def _number(self, dtype: DType, number: float) -> ValueT:
@@ -82,7 +82,8 @@ class KernelMemory(ABC, Generic[ValueT, PointerT]):
 
     def _declare(self, key: Hashable, parameter: Parameter, dtype: DType) -> PointerT:
         if key not in self._parameters:
-            pointer = self._new_pointer(dtype, f"p{len(self._parameters)}")
+            name = f"p{len(self._parameters)}"
+            pointer = self._new_pointer(dtype, name, is_constant=is_constant(parameter))
             self._parameters[key] = parameter, pointer
         return self._parameters[key][1]
 

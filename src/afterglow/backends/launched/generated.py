@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from afterglow.backends import blocks
 from afterglow.backends.interpreter.hosted import HostedProgram
 from afterglow.backends.launched.constants import Constants
+from afterglow.backends.launched.dependencies import Span
+from afterglow.backends.launched.joining import Join, Planned, joined
 from afterglow.backends.launched.memories import (
     ALARMS,
     ARENA,
@@ -19,6 +21,7 @@ from afterglow.backends.launched.memories import (
 )
 from afterglow.backends.launched.parameters import Alarm, Counters, Packed, Parameter, Table
 from afterglow.backends.launched.repeated import steps_of
+from afterglow.graph.origins import joined_origins
 from afterglow.instr import (
     Buffer,
     Copy,
@@ -42,8 +45,6 @@ NOTHING = KernelPlan("nothing")
 """The plan of a step whose results are empty."""
 _SAME_SIZE = {8: u8, 16: u16, 32: u32, 64: u64}
 Computation: TypeAlias = OpInstr | Stack | Copy
-_Span: TypeAlias = tuple[str, int, int, int, int]
-"""Bytes of a memory, as a `Span` of dependencies."""
 
 
 class Source(Protocol):
@@ -76,6 +77,8 @@ class Generated(Generic[SourceT]):
     """How a kernel is launched, as JSON can hold it."""
     held: frozenset[DType]
     """The element types that kernels read and write."""
+    join: Join[SourceT] | None = None
+    """Makes one kernel of several that need nothing of each other, if the device gains by that."""
     constants: Constants = field(default_factory=Constants)
     kernels: dict[str, SourceT] = field(default_factory=dict)
     parts: list[dict[str, Any]] = field(default_factory=list)
@@ -89,9 +92,11 @@ class Generated(Generic[SourceT]):
     def fill(self) -> None:
         """Generate everything that the program does."""
         assert not dims_of_program(self.program), "refused when the module was optimised"
-        for index, outer in enumerate(self.program.body):
-            for step in steps_of(outer):
-                self._add(index, step)
+        for launch in joined(self._planned(), self.join):
+            if launch.kernel is None:
+                self._add_host_step(launch.members[0])
+            else:
+                self.launch(launch.members, launch.kernel)
 
     def place(self, parameter: Parameter) -> tuple[str, int]:
         """The memory in which a parameter lies, and the bytes before it."""
@@ -156,56 +161,62 @@ class Generated(Generic[SourceT]):
         self.checks.append(CheckedIndex(origin, step.op.mnemonic, alarm.operand, alarm.allowed))
         return alarm_bytes(len(self.checks)) - ALARM_BYTES
 
-    def _add(self, index: int, step: Instr) -> None:
-        """Add an instruction of the program, or one of those that it consists of."""
-        if not isinstance(step, (OpInstr, Stack, Copy)):
-            return
-        if runs_on_host(step):
-            self._add_host_step(index, step)
-        elif not _is_nothing(step):
-            self.launch(index, step, self.write(_as_held(step, self.held)))
+    def planned(self, place: int, step: Instr, kernel: SourceT | None) -> Planned[SourceT]:
+        """A step of the program, with the kernel that does it; None if the host runs it."""
+        reads, writes = self._spans(step)
+        if kernel is None:
+            # what is written may have gaps, between which something else lies: it is read, too
+            reads += [span for span in writes if span not in reads]
+        return Planned(place, step, kernel, reads, writes)
 
-    def launch(self, index: int, step: Instr, kernel: SourceT) -> None:
-        """Add a kernel that does a step of the program."""
+    def _planned(self) -> Iterator[Planned[SourceT]]:
+        """All steps that there is something to do for, in the program's order."""
+        for place, outer in enumerate(self.program.body):
+            for step in steps_of(outer):
+                if not isinstance(step, (OpInstr, Stack, Copy)):
+                    continue
+                if runs_on_host(step):
+                    yield self.planned(place, step, None)
+                elif not _is_nothing(step):
+                    yield self.planned(place, step, self.write(_as_held(step, self.held)))
+
+    def launch(self, steps: Sequence[Planned[SourceT]], kernel: SourceT) -> None:
+        """Add a kernel that does some steps of the program, of which none waits for another."""
         self.kernels.setdefault(kernel.name, kernel)
         places = [self.place(parameter) for parameter in kernel.parameters]
-        reads, writes = self._spans(step)
-        writes += [(name, start, ALARM_BYTES, 0, 0) for name, start in places if name == ALARMS]
+        alarms = [Span(name, start, ALARM_BYTES) for name, start in places if name == ALARMS]
         self.parts.append(
             {
                 "kernel": kernel.name,
-                "place": index,
-                "origins": origins_of(step),
+                "places": [*dict.fromkeys(each.place for each in steps)],
+                "origins": joined_origins(origins_of(each.step) for each in steps),
                 "memory": [[memory, offset] for memory, offset in places],
-                "reads": reads,
-                "writes": writes,
+                "reads": [span for each in steps for span in each.reads],
+                "writes": [*(span for each in steps for span in each.writes), *alarms],
                 **self.describe(kernel),
             }
         )
 
-    def _add_host_step(self, index: int, step: Instr) -> None:
+    def _add_host_step(self, planned: Planned[SourceT]) -> None:
         """A step of the host, with the bytes that it reads and writes of each memory."""
-        for _, buffer in step.accesses():
+        for _, buffer in planned.step.accesses():
             root = buffer.root
             if root.region is Region.CONSTANT and root.type.dtype is not string:
                 self.host_constants[root.name] = self.constants.raw(root)
-        reads, writes = self._spans(step)
-        self.hosted.append(index)
-        # what is written may have gaps, between which something else lies: it is read, too
-        reads += [span for span in writes if span not in reads]
-        self.parts.append({"host": index, "reads": reads, "writes": writes})
+        self.hosted.append(planned.place)
+        self.parts.append({"host": planned.place, "reads": planned.reads, "writes": planned.writes})
 
-    def _spans(self, step: Instr) -> tuple[list[_Span], list[_Span]]:
+    def _spans(self, step: Instr) -> tuple[list[Span], list[Span]]:
         """The bytes that a step reads and writes, besides constants and what is its own."""
-        reads: list[_Span] = []
-        writes: list[_Span] = []
+        reads: list[Span] = []
+        writes: list[Span] = []
         for access, buffer in step.accesses():
             root = buffer.root
             if root.region in (Region.CONSTANT, Region.LOCAL) or root.type.dtype is string:
                 continue
             memory, start = self._place_of_buffer(buffer)
             below, size = span_of(buffer)
-            span = memory, start - below, size, *_rows(buffer)
+            span = Span(memory, start - below, size, *_rows(buffer))
             if access.reads:
                 reads.append(span)
             if access.writes:

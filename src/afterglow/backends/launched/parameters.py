@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from afterglow.instr import Buffer, OpInstr
+from afterglow.instr import Buffer, OpInstr, Region
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types import Array, IndexRange
 
@@ -46,6 +46,13 @@ class Counters:
 
 
 Parameter: TypeAlias = Buffer | Packed | Table | Alarm | Counters
+
+
+def is_constant(parameter: Parameter) -> bool:
+    """Whether no kernel writes what a parameter points to."""
+    if isinstance(parameter, Buffer):
+        return parameter.root.region is Region.CONSTANT
+    return isinstance(parameter, (Packed, Table))
 
 
 def elements_of(buffer: Buffer) -> Array:

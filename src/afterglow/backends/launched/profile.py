@@ -45,9 +45,9 @@ def profile(
     parts = executable.artifact.manifest["parts"]
     found = []
     for part, name, seconds in zip(parts, executable.steps(), min(runs, key=sum), strict=True):
-        place = part["host"] if name.on_host else part["place"]
+        place, *others = [part["host"]] if name.on_host else part["places"]
         anchor = _main_op(program.body[place])
-        found.append(StepSeconds(place, name.kernel, anchor, seconds, name.on_host))
+        found.append(StepSeconds(place, name.kernel, anchor, seconds, name.on_host, tuple(others)))
     return ProgramProfile(tuple(found), (), min(wholes))
 
 

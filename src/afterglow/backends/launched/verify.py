@@ -86,11 +86,21 @@ class _Check:
         self.workspace = workspace
         held = {name: state.read().result() for name, state in states.items()}
         self.before = self._run([*map(np.array, inputs)], held)
+        self._begun: set[int] = set()
+        """Instructions of which some parts are done, but not all."""
+        parts = enumerate(workspace.parts)
+        self._last = {place: number for number, each in parts for place in each.get("places", ())}
+        """The last part of each instruction."""
 
     def part(self, number: int) -> None:
-        """Compare what a part wrote; the host runs its own steps by their definitions."""
-        place = self.workspace.parts[number].get("place")
-        if place is not None:
+        """Compare what a part wrote; the host runs its own steps by their definitions.
+
+        A scan is compared when all of its iterations are done.
+        """
+        self._begun.update(self.workspace.parts[number].get("places", ()))
+        places = sorted(place for place in self._begun if self._last[place] == number)
+        self._begun.difference_update(places)
+        for place in places:
             self.before.execute(self.machine.program.body[place])
         program, states = self.machine.program, self.machine.program.states
         now = self._run(
@@ -99,9 +109,10 @@ class _Check:
             [self._fetched(f"output {i}", b.type) for i, b in enumerate(program.outputs)],
         )
         self.workspace.fetch(ARENA, now.arenas[""])
-        if place is not None:
+        for place in places:
             compare_step(place, program.body[place], now, self.before)
-        self.before = now
+        if not self._begun:
+            self.before = now
 
     def _run(
         self,

@@ -90,7 +90,16 @@ def _summed(members: Sequence[OpInstr], work: Sequence[float]) -> dict[str, floa
 
 def shares_of(program: Program, steps: Sequence[StepTime]) -> list[dict[str, float]]:
     """The shares of the nodes in each timed step of a program."""
-    return [node_shares(program.body[step.place]) for step in steps]
+    return [_joined_shares(program, (step.place, *step.others)) for step in steps]
+
+
+def _joined_shares(program: Program, places: Sequence[int]) -> dict[str, float]:
+    """The shares of the nodes in instructions that are one launch, which count alike."""
+    shares: dict[str, float] = {}
+    for place in places:
+        for name, share in node_shares(program.body[place]).items():
+            shares[name] = shares.get(name, 0.0) + share / len(places)
+    return shares
 
 
 def saved_shares(steps: Sequence[StepTime]) -> list[dict[str, float]]:

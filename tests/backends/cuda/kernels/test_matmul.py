@@ -14,7 +14,7 @@ from afterglow.backends.cuda.kernels import matmul
 from afterglow.backends.cuda.kernels.strips import ROWS
 from afterglow.instr import KernelPlan
 from afterglow.ops.linear import MatMul
-from tests.backends.cuda.kernels.jobs import EACH_ARCH, TARGET, check, compiled, written
+from tests.backends.cuda.kernels.jobs import EACH_ARCH, TARGET, check, compiled, plans, written
 from tests.backends.cuda.kernels.tiles import floats, in_tiles, product
 
 BF16 = ml_dtypes.bfloat16
@@ -115,3 +115,14 @@ def test_an_operand_may_have_a_stride_of_zero():
     step.ins = (repeated, rhs)
     made.wanted[step.outs[0]] = np.repeat(row @ made.wanted[rhs], 20, axis=0)
     check(made, 1e-5, in_tiles(made, 16, 16, 32))
+
+
+def test_weights_of_few_rows_are_read_before_the_kernel_waits():
+    made = product(MatMul(), floats("f2", 1, 96), floats("f2", 96, 50), behind=False)
+    source = check(
+        made, 1e-2, number=next(n for n, plan in enumerate(plans(made)) if plan.algorithm == ROWS)
+    )
+    lines = source.text.splitlines()
+    wait = next(n for n, line in enumerate(lines) if "gdc_wait()" in line)
+    assert any("tl.load" in line for line in lines[:wait])
+    assert any("tl.load" in line for line in lines[wait:])

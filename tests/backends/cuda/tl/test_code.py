@@ -189,3 +189,43 @@ def test_products_of_integers_wrap_around():
 
     tried(write, [x, y])
     assert y[0] == np.int8(10001 % 256)
+
+
+def _waiting():
+    code = Code(shape=(16,))
+    code.wait_by("gdc_wait()")
+    return code, Pointer(code, f32, "weight", is_constant=True), Pointer(code, f32, "x")
+
+
+def _places(code, *texts):
+    """At which line each of some texts is."""
+    return [next(n for n, line in enumerate(code.lines) if text in line) for text in texts]
+
+
+def test_constants_are_read_before_a_kernel_waits_for_the_one_before():
+    code, weight, x = _waiting()
+    place = code.range(16)
+    weight.load(place)
+    x.load(place)
+    x.store(code.constant(f32, 1), place)
+    first, wait, second = _places(code, "load(weight", "gdc_wait()", "load(x")
+    assert first < wait < second
+    assert sum("gdc_wait" in line for line in code.lines) == 1
+
+
+def test_a_kernel_waits_before_the_outermost_block_in_which_it_must():
+    code, weight, x = _waiting()
+    with code.loop(3) as outer:
+        weight.load(outer)
+        with code.loop(4) as inner:
+            x.load(inner)
+    wait, loop = _places(code, "gdc_wait()", "for ")
+    assert wait == loop - 1
+    assert code.lines[wait] == "    gdc_wait()"
+
+
+def test_a_kernel_waits_before_it_writes():
+    code, weight, x = _waiting()
+    x.store(weight.load(code.range(16)), code.range(16))
+    wait, store = _places(code, "gdc_wait()", "tl.store")
+    assert wait < store

@@ -45,7 +45,8 @@ def write_bundle(
         replace_file(folder / name, [content])
     digests = {name: digest_of_content(content) for name, content in files.items()}
     replace_file(manifest, [write_manifest(manifest, digests)])
-    return Bundle(folder, code.name, description)
+    sizes = ("code and weights", (code.data.nbytes,)), ("arena", (description["arena_bytes"],))
+    return Bundle(folder, code.name, description, sizes=sizes)
 
 
 def _texts(code: GpuCode, made_by: str, description: dict[str, Any]) -> dict[str, str]:

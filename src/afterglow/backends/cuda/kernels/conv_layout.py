@@ -18,18 +18,14 @@ from afterglow.types.dtype import u8
 
 
 @dataclass(frozen=True)
-class ConvLayout:
-    """What a convolution multiplies, and how that lies in memory.
-
-    Terms are taken in blocks of channels at one place of the windows. Where channels are few, the
-    places of a window along the last axis are taken at once, as the line in memory that they are.
-    """
+class ConvOperands:
+    """What a convolution, or a transposed one, reads and writes."""
 
     step: OpInstr
 
     @cached_property
     def x(self) -> Buffer:
-        """What the windows slide over."""
+        """What the windows slide over, or what is spread."""
         return self.step.operand(0)
 
     @cached_property
@@ -43,16 +39,25 @@ class ConvLayout:
         return self.step.outs[0].type.shape
 
     @cached_property
-    def windows(self) -> Windows:
-        """The geometry of the windows."""
-        assert isinstance(self.step.op, Convolution)
-        return self.step.op.windows(self.weight.type.shape)
-
-    @cached_property
     def groups(self) -> int:
         """Groups of channels."""
         assert isinstance(self.step.op, Convolution)
         return self.step.op.groups
+
+
+@dataclass(frozen=True)
+class ConvLayout(ConvOperands):
+    """What a convolution multiplies, and how that lies in memory.
+
+    Terms are taken in blocks of channels at one place of the windows. Where channels are few, the
+    places of a window along the last axis are taken at once, as the line in memory that they are.
+    """
+
+    @cached_property
+    def windows(self) -> Windows:
+        """The geometry of the windows."""
+        assert isinstance(self.step.op, Convolution)
+        return self.step.op.windows(self.weight.type.shape)
 
     @cached_property
     def spatial(self) -> tuple[int, ...]:

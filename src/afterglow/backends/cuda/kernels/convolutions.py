@@ -8,27 +8,27 @@ from collections.abc import Sequence
 import numpy as np
 
 from afterglow.backends.broadcast import merge_alike
+from afterglow.backends.cuda.kernels.channels import Channels
 from afterglow.backends.cuda.kernels.conv_layout import ConvLayout
 from afterglow.backends.cuda.kernels.kernel import Kernel
 from afterglow.backends.cuda.kernels.products import Block
 from afterglow.backends.cuda.kernels.tile import Tile
-from afterglow.backends.cuda.kernels.tile_blocks import load, multiply_add
+from afterglow.backends.cuda.kernels.tile_blocks import is_between, load, multiply_add
+from afterglow.backends.cuda.kernels.tile_results import Places, places_by_row
 from afterglow.backends.cuda.tl import Pointer, Value
 from afterglow.backends.cuda.tl.code import offset
 from afterglow.backends.items.chain import places_of
-from afterglow.backends.pointwise.vocabulary import convert, select
+from afterglow.backends.pointwise.vocabulary import select
 from afterglow.types import Array
-from afterglow.types.dtype import DType, f32
 
 
-class Windows:
+class Windows(Channels):
     """Floats of the windows of x, and those of a weight."""
 
-    sums: DType = f32
-    is_large = False
+    own_steps = None
 
     def __init__(self, kernel: Kernel, tile: Tile) -> None:
-        self.kernel, self.code, self.tile = kernel, kernel.code, tile
+        super().__init__(kernel, tile)
         self.layout = ConvLayout(kernel.step)
         self.extents = self.layout.extents
         self.steps = self.layout.steps(tile.terms)
@@ -44,7 +44,7 @@ class Windows:
         rows, self.left_masks = block.rows.read(contiguous=False, axis=0)
         self._begin_windows(rows, block)
         columns, self.right_masks = block.columns.read(contiguous=False, axis=1)
-        first = self._of_group(block, self.extents.columns * self.pitch)
+        first = self.of_group(block, self.extents.columns * self.pitch)
         self.right_base = code.named(columns * self.pitch + first)
         self.seen = {
             axis: code.named(place * step - begin)
@@ -60,7 +60,7 @@ class Windows:
         }
         if layout.line:
             self._begin_line(rows)
-        self.bias = self._read_bias(block) if self.tile.leaves_registers else None
+        self.read_bias_early(block)
 
     def _begin_windows(self, rows: Value, block: Block) -> None:
         """Where in x the windows of rows begin, or the lines of those."""
@@ -68,7 +68,7 @@ class Windows:
         extents, (steps,) = merge_alike(layout.shape[:-1], [layout.step_strides])
         base = offset(code, places_of(self.kernel, rows, extents), steps)
         before = layout.begin + (layout.lead if layout.line else 0)
-        group = self._of_group(block, layout.channels * layout.x.strides[-1])
+        group = self.of_group(block, layout.channels * layout.x.strides[-1])
         self.left_base = code.named(base - before + group)
 
     def _begin_line(self, rows: Value) -> None:
@@ -80,13 +80,9 @@ class Windows:
         step, begin = layout.windows.strides[-1] * channels, layout.windows.begins[-1] * channels
         first = code.named(place * step - (begin + layout.lead))
         at = code.named(first + self.left_terms)
-        self.line_mask = _between(at, layout.spatial[-1] * channels)
+        self.line_mask = is_between(at, layout.spatial[-1] * channels)
         own = self.left_terms - layout.lead
-        self.of_window = _between(code.named(own), layout.line_elements)
-
-    def _of_group(self, block: Block, distance: int) -> Value:
-        """How far from that of the first group something of a group lies."""
-        return self.code.index(0) if block.number is None else block.number * distance
+        self.of_window = is_between(code.named(own), layout.line_elements)
 
     def multiply(self, step: Value, total: Value) -> None:
         """Add the product of two blocks."""
@@ -97,18 +93,11 @@ class Windows:
         """A block of windows."""
         if self.layout.line:
             return self._line(step, fill)
-        code, layout, size = self.code, self.layout, self.tile.terms
-        blocks, masks = layout.blocks(size), list(self.left_masks)
-        tap = step if blocks == 1 else code.named(step.combined("/", blocks))
-        terms = self.left_terms
-        if blocks > 1:
-            terms = code.named(step.combined("%", blocks) * size) + terms
-        if layout.channels % size:
-            terms = code.named(terms)
-            masks.append(terms < layout.channels)
+        layout = self.layout
+        tap, terms, masks = self.channels_of(step, self.left_terms, layout.channels)
         shift, inside = self._tap(tap, layout.windows.kernel)
         place = self.left_base + (shift + terms * layout.x.strides[-1])
-        return load(self.kernel.pointer(layout.x), place, [*inside, *masks], fill)
+        return load(self.kernel.pointer(layout.x), place, [*inside, *self.left_masks, *masks], fill)
 
     def _line(self, step: Value, fill: Value | float) -> Value:
         """A block of lines of windows; what is read in front of them and behind is left out."""
@@ -134,7 +123,7 @@ class Windows:
             shift = code.named(sum((t * (d * s) for t, d, s in steps), start=code.index(0)))
         dilations = layout.windows.dilations
         masks = [
-            _between(code.named(corner + taps[axis] * dilations[axis]), layout.spatial[axis])
+            is_between(code.named(corner + taps[axis] * dilations[axis]), layout.spatial[axis])
             for axis, corner in self.seen.items()
         ]
         return shift, masks
@@ -177,30 +166,6 @@ class Windows:
         behind = -layout.channels % size
         return np.pad(blocks, ((0, 0), (0, 0), (0, behind))).reshape(columns, -1)
 
-    def finish(self, total: Value, block: Block) -> Value:
-        """The sums with the bias."""
-        bias = self._read_bias(block) if self.bias is None else self.bias
-        return total if bias is None else total + convert(bias, f32)
-
-    def _read_bias(self, block: Block) -> Value | None:
-        """The bias of a block of columns, if there is one."""
-        bias = self.kernel.step.optional(2)
-        if bias is None:
-            return None
-        place = self.column(block) * bias.strides[0]
-        masks = [] if block.columns.exact else [block.columns.inside(1)]
-        return load(self.kernel.pointer(bias), place, masks)
-
-    def fixed(self, block: Block) -> Sequence[Value]:
-        """Nothing: rows are the places of all images."""
-        return []
-
-    def column(self, block: Block) -> Value:
-        """A channel of the result."""
-        first = self._of_group(block, self.extents.columns)
-        return self.code.named(block.columns.along(1) + first)
-
-
-def _between(place: Value, extent: int) -> Value:
-    """Whether a place is one of so many."""
-    return (place >= 0) & (place < extent)
+    def places(self, block: Block) -> Places:
+        """Rows are the places of all images."""
+        return places_by_row(self.kernel, [], block.rows.along(0), self.column(block))

@@ -19,7 +19,7 @@ from afterglow.backends.cuda.kernels.tile_cost import (
     WARPS,
 )
 from afterglow.backends.cuda.kernels.tile_plans import moved_bytes, power_of_two
-from afterglow.backends.cuda.kernels.tile_results import write_block
+from afterglow.backends.cuda.kernels.tile_results import places_by_row, write_block
 from afterglow.backends.cuda.target import CudaTarget
 from afterglow.backends.cuda.tl import Value
 from afterglow.backends.cuda.tl.code import offset
@@ -139,7 +139,8 @@ class _Planes:
         for axis, each in enumerate((rows, columns)):
             if not each.exact:
                 code.mask(each.inside(axis))
-        write_block(kernel, total, [], rows.along(0), columns.along(1))
+        places = places_by_row(kernel, [], rows.along(0), columns.along(1))
+        write_block(kernel, total, places)
 
     def _begin(self) -> tuple[Numbers, Numbers]:
         """The places and channels of a program: neighbours have the same channels."""

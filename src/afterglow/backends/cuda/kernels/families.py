@@ -6,6 +6,7 @@ from afterglow.backends.cuda.kernels import (  # noqa: F401  importing them fill
     attention,
     cached_attention,
     conv,
+    conv_transpose,
     depthwise,
     matmul,
     norms,

@@ -16,7 +16,7 @@ from afterglow.backends.cuda.kernels.matrices import Layout, columns_of
 from afterglow.backends.cuda.kernels.shares import last_of
 from afterglow.backends.cuda.kernels.strips import Strip, unrolled_steps
 from afterglow.backends.cuda.kernels.tile_blocks import Numbers, load, numbers
-from afterglow.backends.cuda.kernels.tile_results import write_block
+from afterglow.backends.cuda.kernels.tile_results import places_by_row, write_block
 from afterglow.backends.cuda.tl import Pointer, Value
 from afterglow.backends.cuda.tl.code import offset
 from afterglow.backends.items.chain import places_of
@@ -65,7 +65,8 @@ class Rows:
             if not columns.exact:
                 stack.enter_context(code.when(columns.own < columns.extent))
             for number, total in enumerate(self.finish(totals, columns)):
-                write_block(kernel, total, fixed, code.index(number), columns.own)
+                places = places_by_row(kernel, fixed, code.index(number), columns.own)
+                write_block(kernel, total, places)
 
     def _of_columns(self, total: Value) -> Value:
         """The sums of columns."""

@@ -24,14 +24,15 @@ BLOCKS_OF_UNIT = 2
 """Programs that a unit has at least, before one has more items than threads."""
 ALIGNED = 16
 """Bytes: loads of a whole vector begin at multiples of it."""
-HEAD = """import triton
+JIT = "@triton.jit\n"
+HEAD = f"""import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
-@triton.jit
-"""
+{JIT}"""
+"""What a text begins with, up to the `def` of its first function."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class KernelSource:
     """Whether products may be added without being rounded first."""
     registers: int = 0
     """Of a thread at most, if that is not left to the compiler."""
+    joins: bool = False
+    """Whether its programs may be some of those of a launch: they are short, and of one axis."""
 
 
 class Kernel(KernelMemory[Value, Pointer]):
@@ -66,6 +69,7 @@ class Kernel(KernelMemory[Value, Pointer]):
         self.stages = 2
         self.fuses = False
         self.registers = 0
+        self.joins = False
         self.begin_dependent()
 
     @property
@@ -84,9 +88,12 @@ class Kernel(KernelMemory[Value, Pointer]):
         return self.target.units
 
     def begin_dependent(self) -> None:
-        """Wait for the kernel before, where this one may begin earlier than that ends."""
+        """Wait for the kernel before, where this one may begin earlier than that ends.
+
+        What is computed of places and read of constants until then is done meanwhile.
+        """
         if self.target.has_dependent_launch:
-            self.code.perform("gdc_wait()")
+            self.code.wait_by("gdc_wait()")
 
     def release_dependents(self) -> None:
         """Let the kernel behind begin; it waits before it reads what this one writes."""
@@ -110,14 +117,15 @@ class Kernel(KernelMemory[Value, Pointer]):
         key = ("table", data.dtype.str, data.shape, data.tobytes())
         return self._declare(key, Table(data), DType.of(data.dtype))
 
-    def _new_pointer(self, dtype: DType, name: str) -> Pointer:
-        return Pointer(self.code, dtype, name)
+    def _new_pointer(self, dtype: DType, name: str, *, is_constant: bool) -> Pointer:
+        return Pointer(self.code, dtype, name, is_constant=is_constant)
 
     def _number(self, dtype: DType, number: float) -> Value:
         return self.code.constant(dtype, number)
 
     def each(self, count: int) -> Value:
         """One item for each of so many things: which they are, as a block; others are masked."""
+        self.joins = True
         return self._items(count, ITEMS)
 
     def each_alone(self, count: int) -> Value:
@@ -144,6 +152,7 @@ class Kernel(KernelMemory[Value, Pointer]):
 
     def finish(self) -> KernelSource:
         """The kernel, under a name that its text and how it is compiled decide."""
+        self.code.wait()
         parameters = [*self._parameters.values()]
         arguments = ", ".join(pointer.name for _, pointer in parameters)
         types = tuple(spell_pointer(pointer.dtype) for _, pointer in parameters)
@@ -151,8 +160,8 @@ class Kernel(KernelMemory[Value, Pointer]):
         body = "\n".join(self.code.lines)
         mnemonics = "_".join(step.op.mnemonic for step in self.job.steps[:3])
         options = f"{types} {aligned} {self.warps} {self.stages} {self.fuses} {self.registers}"
-        digest = hashlib.blake2b(f"{options}\n{arguments}\n{body}".encode(), digest_size=6)
-        name = f"{mnemonics}_{digest.hexdigest()}"
+        digest = digest_of(f"{options}\n{arguments}\n{body}")
+        name = f"{mnemonics}_{digest}"
         text = f"{HEAD}def {name}({arguments}):\n{body}\n"
         return KernelSource(
             name,
@@ -165,7 +174,13 @@ class Kernel(KernelMemory[Value, Pointer]):
             self.stages,
             self.fuses,
             self.registers,
+            self.joins,
         )
+
+
+def digest_of(text: str) -> str:
+    """What tells the texts of kernels apart, as a part of their names."""
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 def _power_of_two(count: int) -> int:

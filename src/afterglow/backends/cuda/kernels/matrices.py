@@ -16,7 +16,7 @@ from afterglow.backends.cuda.kernels.tile import LEAST_TERMS, Extents, Tile
 from afterglow.backends.cuda.kernels.tile_blocks import load, multiply_add
 from afterglow.backends.cuda.kernels.tile_cost import VECTOR, Work
 from afterglow.backends.cuda.kernels.tile_plans import moved_bytes
-from afterglow.backends.cuda.kernels.tile_results import read_by_element
+from afterglow.backends.cuda.kernels.tile_results import Places, places_by_row, read_by_element
 from afterglow.backends.cuda.tl import Pointer, Value
 from afterglow.backends.cuda.tl.code import offset
 from afterglow.backends.items.chain import places_of
@@ -133,6 +133,7 @@ class Matrices:
     """Floats of two matrices."""
 
     sums: DType = f32
+    own_steps = None
 
     def __init__(self, kernel: Kernel, tile: Tile) -> None:
         self.kernel, self.code, self.tile = kernel, kernel.code, tile
@@ -223,6 +224,11 @@ class Matrices:
     def finish(self, total: Value, block: Block) -> Value:
         """The sums themselves."""
         return total
+
+    def places(self, block: Block) -> Places:
+        """Rows and columns of a matrix."""
+        fixed, column = self.fixed(block), self.column(block)
+        return places_by_row(self.kernel, fixed, block.rows.along(0), column)
 
     def fixed(self, block: Block) -> Sequence[Value]:
         """Which matrix it is, if there are several."""

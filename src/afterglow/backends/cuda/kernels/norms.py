@@ -82,8 +82,8 @@ class _Norm:
         if lines.is_whole:
             # all that is read is on its way before the first sum is waited for
             with lines.elements() as places:
+                self._parameters = self._read_parameters(places)  # of constants: it waits for none
                 lines.read(places)
-                self._parameters = self._read_parameters(places)
         if not isinstance(op, RMSNorm):
             self.mean = lines.fold(SUM, lines.read) / self.size
         square = lines.fold(SUM, self._squared) / self.size

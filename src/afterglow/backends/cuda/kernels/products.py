@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from afterglow.backends.cuda.kernels.shares import last_of, share_of
 from afterglow.backends.cuda.kernels.tile import Extents, Tile
 from afterglow.backends.cuda.kernels.tile_blocks import Numbers, numbers
 from afterglow.backends.cuda.kernels.tile_results import (
+    Places,
     read_by_column,
     read_by_element,
     read_early,
@@ -50,7 +51,11 @@ class Operands(Protocol):
 
     @property
     def steps(self) -> int:
-        """Iterations of the loop over terms."""
+        """Iterations of the loop over terms, at most."""
+
+    @property
+    def own_steps(self) -> Value | None:
+        """Those of a program, once it has begun; None if all have as many."""
 
     @property
     def is_large(self) -> bool:
@@ -65,11 +70,8 @@ class Operands(Protocol):
     def finish(self, total: Value, block: Block) -> Value:
         """Results of sums, before the steps behind."""
 
-    def fixed(self, block: Block) -> Sequence[Value]:
-        """The places along the first axes of the result, which are the same in a block."""
-
-    def column(self, block: Block) -> Value:
-        """The place along the last axis of the result, as a block of one row."""
+    def places(self, block: Block) -> Places:
+        """Where the results of a block are."""
 
 
 def write_product(kernel: Kernel, operands: Operands, tile: Tile) -> None:
@@ -84,7 +86,7 @@ def write_product(kernel: Kernel, operands: Operands, tile: Tile) -> None:
     operands.begin(block)
     early = _read_early(kernel, operands, block, tile)
     total = code.variable(code.constant(operands.sums, 0), "total", (tile.rows, tile.columns))
-    first, last = share_of(kernel, operands.steps, tile.splits)
+    first, last = share_of(kernel, operands.steps, tile.splits, operands.own_steps)
     with code.loop(last, first) as step:
         operands.multiply(step, total)
     kernel.release_dependents()
@@ -95,8 +97,7 @@ def write_product(kernel: Kernel, operands: Operands, tile: Tile) -> None:
             )
         stack.enter_context(_inside(block))
         result = operands.finish(total, block)
-        fixed, column = operands.fixed(block), operands.column(block)
-        write_block(kernel, result, fixed, block.rows.along(0), column, early)
+        write_block(kernel, result, operands.places(block), early)
 
 
 def _read_early(
@@ -107,9 +108,9 @@ def _read_early(
     buffers += read_by_element(kernel.job) if tile.early else []
     if not buffers:
         return {}
-    fixed, column = operands.fixed(block), operands.column(block)
+    places = operands.places(block)
     with _inside(block):
-        return read_early(kernel, buffers, fixed, block.rows.along(0), column)
+        return read_early(kernel, buffers, places)
 
 
 @contextmanager

@@ -152,7 +152,7 @@ class _ByteWindows(_Bytes, Windows):
         self.prepare()
         Windows.begin(self, block)
 
-    def _read_bias(self, block: Block) -> Value | None:
+    def read_bias(self, block: Block) -> Value | None:
         """None of floats."""
         return None
 

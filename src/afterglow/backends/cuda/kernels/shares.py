@@ -12,14 +12,18 @@ from afterglow.backends.cuda.tl import Pointer, Value
 from afterglow.backends.cuda.tl.value import Shape
 
 
-def share_of(kernel: Kernel, steps: int, splits: int) -> tuple[Value | int, Value | int]:
-    """The iterations of a program: from the first, to before the last."""
+def share_of(
+    kernel: Kernel, steps: int, splits: int, own: Value | None = None
+) -> tuple[Value | int, Value | int]:
+    """The iterations of a program: from the first, to before the last; of so many, or its own."""
     if splits == 1:
-        return 0, steps
+        return 0, steps if own is None else own
     code, each = kernel.code, -(-steps // splits)
     first = code.named(code.program(1) * each)
     end = first + each
-    return first, code.named(end) if steps % splits == 0 else code.smaller(end, steps)
+    if own is None and steps % splits == 0:
+        return first, code.named(end)
+    return first, code.smaller(end, steps if own is None else own)
 
 
 @contextmanager

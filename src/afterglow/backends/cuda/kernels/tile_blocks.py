@@ -64,6 +64,11 @@ def load(pointer: Pointer, place: Value, masks: Iterable[Value], fill: Value | f
         return pointer.load(place, other=fill)
 
 
+def is_between(place: Value, extent: int) -> Value:
+    """Whether a place is one of so many."""
+    return (place >= 0) & (place < extent)
+
+
 def multiply_add(code: Code, left: Value, right: Value, total: Value, precision: str) -> None:
     """Add a product of two blocks to their sums."""
     rows, columns = total.shape

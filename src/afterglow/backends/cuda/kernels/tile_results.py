@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 
 from afterglow.backends.broadcast import Strides, chain_strides, merge_alike, strides_within
 from afterglow.backends.cuda.kernels.kernel import Kernel
@@ -13,41 +14,45 @@ from afterglow.backends.items.chain import load, places_of, run_chain, store_res
 from afterglow.backends.job import Job
 from afterglow.backends.pointwise.vocabulary import convert
 from afterglow.instr import Buffer
+from afterglow.support.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the results of a block are: along some axes, with the strides of what lies there."""
+
+    along: Sequence[Value]
+    strides: Mapping[Buffer, Strides]
+    masks: Sequence[Value] = ()
+    """Which of them there are, besides the rows and columns that there are."""
 
 
 def write_block(
-    kernel: Kernel,
-    result: Value,
-    fixed: Sequence[Value],
-    row: Value,
-    column: Value,
-    early: Mapping[Buffer, Value] | None = None,
+    kernel: Kernel, result: Value, places: Places, early: Mapping[Buffer, Value] | None = None
 ) -> None:
     """Do the steps after the anchor to a block of its result, and write what is in memory.
 
-    `fixed` are the places along the first axes, the same in the whole block; `row` counts the
-    places along the others but the last, and `column` is the place there. What was read `early` is
-    not read again.
+    What was read `early` is not read again.
     """
     out = kernel.step.outs[0]
-    places, strides = _places(kernel, fixed, row, column)
     known = {b: convert(value, computed(value.dtype)) for b, value in (early or {}).items()}
-    values = run_chain(kernel, kernel.job.after, {**known, out: result}, places, strides)
-    store_results(kernel, values, places, strides)
+    given = {**known, out: result}
+    with ExitStack() as stack:
+        for mask in places.masks:
+            stack.enter_context(kernel.code.when(mask))
+        values = run_chain(kernel, kernel.job.after, given, places.along, places.strides)
+        store_results(kernel, values, places.along, places.strides)
 
 
-def read_early(
-    kernel: Kernel,
-    buffers: Sequence[Buffer],
-    fixed: Sequence[Value],
-    row: Value,
-    column: Value,
-) -> dict[Buffer, Value]:
+def read_early(kernel: Kernel, buffers: Sequence[Buffer], places: Places) -> dict[Buffer, Value]:
     """What the steps after the anchor read of some buffers."""
-    places, strides = _places(kernel, fixed, row, column)
-    return {
-        buffer: load(kernel, buffer, places, strides[buffer], to_move=True) for buffer in buffers
-    }
+    with ExitStack() as stack:
+        for mask in places.masks:
+            stack.enter_context(kernel.code.when(mask))
+        return {
+            buffer: load(kernel, buffer, places.along, places.strides[buffer], to_move=True)
+            for buffer in buffers
+        }
 
 
 def read_by_element(job: Job) -> list[Buffer]:
@@ -69,6 +74,7 @@ def operations_after(job: Job, target: CudaTarget) -> int:
     kernel, out = Kernel(job, target), job.anchor.outs[0]
     strides = chain_strides(job.after, out.type.shape)
     result = kernel.code.variable(kernel.code.constant(computed(out.type.dtype), 0))
+    kernel.code.wait()
     begun = len(kernel.code.lines)
     places = [kernel.code.index(0)] * out.type.rank
     run_chain(kernel, job.after, {out: result}, places, strides)
@@ -89,14 +95,18 @@ def _shape(job: Job) -> tuple[int, ...]:
     return job.anchor.outs[0].type.shape
 
 
-def _places(
-    kernel: Kernel, fixed: Sequence[Value], row: Value, column: Value
-) -> tuple[list[Value], dict[Buffer, Strides]]:
-    """The places of a block, and strides along them: of as few axes as all operands allow."""
-    job, out = kernel.job, kernel.step.outs[0]
-    shape = out.type.shape
-    every = {**chain_strides(job.after, shape), out: strides_within(out, shape)}
-    held = {buffer: own for buffer, own in every.items() if buffer not in job.locals}
+def places_by_axis(kernel: Kernel, along: Sequence[Value], masks: Sequence[Value] = ()) -> Places:
+    """The places of a block, which are given along each axis of the result."""
+    return Places(along, _strides(kernel), masks)
+
+
+def places_by_row(kernel: Kernel, fixed: Sequence[Value], row: Value, column: Value) -> Places:
+    """The places of a block, along as few axes as all that is read and written allows.
+
+    `fixed` are those along the first axes, the same in the whole block; `row` counts the places
+    along the others but the last, and `column` is the place there.
+    """
+    shape, held = kernel.step.outs[0].type.shape, _strides(kernel)
     first = len(fixed)
     rows = slice(first, len(shape) - 1)
     extents, merged = merge_alike(shape[rows], [own[rows] for own in held.values()])
@@ -104,4 +114,12 @@ def _places(
         buffer: (*own[:first], *of_rows, own[-1])
         for (buffer, own), of_rows in zip(held.items(), merged, strict=True)
     }
-    return [*fixed, *places_of(kernel, row, extents), column], strides
+    return Places([*fixed, *places_of(kernel, row, extents), column], strides)
+
+
+def _strides(kernel: Kernel) -> dict[Buffer, Strides]:
+    """The strides among results of all that the epilogue reads and writes in memory."""
+    job, out = kernel.job, kernel.step.outs[0]
+    shape = out.type.shape
+    every = {**chain_strides(job.after, shape), out: strides_within(out, shape)}
+    return {buffer: own for buffer, own in every.items() if buffer not in job.locals}

@@ -16,6 +16,8 @@ from afterglow.types.dtype import DType, i32, i64
 __all__ = ["Code", "Pointer", "offset"]
 
 INDENT = "    "
+PROGRAM = "tl.program_id(0)"
+"""Which program this is along the first axis of the grid."""
 
 
 class Code:
@@ -44,6 +46,10 @@ class Code:
         """Of each variable, how many masks there were when it was made."""
         self._names = 0
         self._depth = 1
+        self._outermost = 0
+        """The line at which the statements begin that the next line is part of."""
+        self._awaited = ""
+        """What is to be done before memory is accessed that other kernels write."""
 
     def fresh(self, hint: str) -> str:
         """A name that nothing else in the kernel has."""
@@ -59,6 +65,17 @@ class Code:
     def perform(self, text: str) -> None:
         """Write a statement."""
         self.lines.append(INDENT * self._depth + text)
+
+    def wait_by(self, text: str) -> None:
+        """Have a statement come before all that accesses memory which other kernels write."""
+        self._awaited = text
+
+    def wait(self) -> None:
+        """Write that statement, unless it was: ahead of the blocks that the next line is in."""
+        if self._awaited:
+            place = len(self.lines) if self._depth == 1 else self._outermost
+            self.lines.insert(place, INDENT + self._awaited)
+            self._awaited = ""
 
     def constant(self, dtype: DType, number: float, lanes: int = 1) -> Value:
         """A number known now."""
@@ -91,7 +108,7 @@ class Code:
 
     def program(self, axis: int = 0) -> Value:
         """Which program this is along an axis of the grid."""
-        text = f"tl.program_id({axis})"
+        text = PROGRAM if axis == 0 else f"tl.program_id({axis})"
         if self.index_type is i64:
             text += ".to(tl.int64)"
         return self.as_index(self.define(text, self.index_type))
@@ -168,6 +185,8 @@ class Code:
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
         """Statements that belong together, behind a head such as `if …:`."""
+        if self._depth == 1:
+            self._outermost = len(self.lines)
         self.perform(head)
         self._depth += 1
         before = len(self.lines)

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 class Pointer:
     """Elements in memory, by the name of a pointer to the first.
 
-    `numbers` are the same to compute with: floats of 16 bits are read and written as f32.
+    `numbers` are the same to compute with: floats of 16 bits are read and written as f32. No kernel
+    writes what `is_constant`.
     """
 
     code: Code
     dtype: DType
     name: str
     widens: bool = False
+    is_constant: bool = False
 
     @property
     def numbers(self) -> Pointer:
@@ -46,6 +48,8 @@ class Pointer:
         `options` are further arguments of the load, such as `, cache_modifier=".cg"`.
         """
         assert lanes == 1
+        if not self.is_constant:
+            self.code.wait()
         where = place if isinstance(place, Value) else self.code.index(place)
         masks = self.code.mask_for(where.shape, exactly=False)
         text = f"{self.name} + {where.text}"
@@ -69,6 +73,7 @@ class Pointer:
 
     def store(self, value: Value, place: Value | int = 0) -> None:
         """Write a block of elements, those for which the conditions around hold."""
+        self.code.wait()
         where = place if isinstance(place, Value) else self.code.index(place)
         masks = self.code.mask_for((), exactly=True)
         shape = broadcast(where.shape, value.shape, *(mask.shape for mask in masks))

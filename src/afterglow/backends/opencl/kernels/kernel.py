@@ -64,7 +64,7 @@ class Kernel(KernelMemory[Value, Pointer]):
         """The same to compute with: floats of 16 bits are read and written as f32."""
         return self.pointer(buffer).numbers
 
-    def _new_pointer(self, dtype: DType, name: str) -> Pointer:
+    def _new_pointer(self, dtype: DType, name: str, *, is_constant: bool) -> Pointer:
         return Pointer(self.code, dtype, name)
 
     def _number(self, dtype: DType, number: float) -> Value:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from afterglow.backends.bundling.manifest import (
     Content,
@@ -24,6 +25,13 @@ from afterglow.backends.cpu.bundle.files.shared import library_name, link_librar
 from afterglow.runtime.bundle import Bundle
 from afterglow.runtime.library_file import seal_library
 from afterglow.support.atomic_file import replace_file
+
+_OF_AN_ENTRY = {
+    "arena": "arena_bytes",
+    "scratch per thread": "scratch_bytes",
+    "stack": "stack_bytes",
+}
+"""Memory that a run of an entry needs, with its key in the description."""
 
 
 def write_bundle(
@@ -54,7 +62,19 @@ def write_bundle(
         _link(code, folder, text, library)
         digests[library.name] = digest_of_content(library.read_bytes())
     replace_file(manifest, [write_manifest(manifest, digests)])
-    return Bundle(folder, code.name, description, library)
+    entries = description["entries"]
+    names = tuple(entry["prefix"] for entry in entries) if len(entries) > 1 else ()
+    return Bundle(folder, code.name, description, library, _sizes(description), names)
+
+
+def _sizes(description: dict[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The bytes of code and weights, and of the memory that a run of each entry needs."""
+    of_an_entry = tuple(
+        (name, tuple(int(entry[key]) for entry in description["entries"]))
+        for name, key in _OF_AN_ENTRY.items()
+    )
+    code, weights = description["code_bytes"], description["weights"]["bytes"]
+    return ("code", (code,)), ("weights", (weights,)), *of_an_entry
 
 
 def _files(code: BundleCode, made_by: str, digest: str, text: str) -> dict[str, Content]:
