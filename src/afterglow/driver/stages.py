@@ -7,7 +7,14 @@ from dataclasses import replace
 from functools import cached_property
 
 from afterglow.backends.backend import Backend, Settings
-from afterglow.backends.capabilities import Caching, ExactExtents, Listing, Tuning, Verifying
+from afterglow.backends.capabilities import (
+    Caching,
+    Concurrent,
+    ExactExtents,
+    Listing,
+    Tuning,
+    Verifying,
+)
 from afterglow.backends.policy import Policy
 from afterglow.backends.registry import backend_factory
 from afterglow.driver.cache import CompileCache
@@ -156,6 +163,7 @@ class Stages:
             backend.plans,
             optimize=options.optimize,
             donate=options.donate_inputs,
+            side_by_side=isinstance(backend, Concurrent) and backend.side_by_side,
             memories=Memories.of(backend.target.memories),
             most_weights=options.policy.most_weights,
         )
