@@ -100,7 +100,7 @@ def timed_steps(program: Program, backend: Cpu, runs: int) -> list[TimedStep]:
     seconds = _call_seconds(program, backend, runs)
     found = []
     for segment in generate(program, backend.target).segments:
-        for step, origins in zip(segment.steps(), segment.origins_of_steps(), strict=True):
+        for step, origins in zip(segment.steps, segment.origins_of_steps, strict=True):
             calls = iter(zip(origins, step.calls, strict=True))
             lanes = [
                 sum(seconds[_key(*next(calls))] for _ in range(len(lane))) for lane in step.lanes
@@ -124,8 +124,8 @@ def _call_seconds(program: Program, backend: Cpu, runs: int) -> dict[Hashable, f
     """The seconds of each call, in the fastest of some runs of its step; 0 runs: by its work."""
     generated = generate(program, backend.target, by_instruction=True)
     segments = generated.segments
-    steps = [step for segment in segments for step in segment.steps()]
-    origins = [each for segment in segments for each in segment.origins_of_steps()]
+    steps = [step for segment in segments for step in segment.steps]
+    origins = [each for segment in segments for each in segment.origins_of_steps]
     seconds = [float(step.work) / GFLOPS for step in steps]
     if runs:
         executable = RecordingExecutable(

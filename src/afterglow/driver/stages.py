@@ -163,10 +163,15 @@ class Stages:
             backend.plans,
             optimize=options.optimize,
             donate=options.donate_inputs,
-            side_by_side=isinstance(backend, Concurrent) and backend.side_by_side,
+            side_by_side=self._runs_side_by_side(backend),
             memories=Memories.of(backend.target.memories),
             most_weights=options.policy.most_weights,
         )
+
+    def _runs_side_by_side(self, backend: Backend) -> bool:
+        """Whether instructions are put side by side; not where each byte of the arena counts."""
+        is_concurrent = isinstance(backend, Concurrent) and backend.side_by_side
+        return is_concurrent and self.options.max_arena is None
 
     @property
     def memory_passes(self) -> tuple[AnyPass, ...]:

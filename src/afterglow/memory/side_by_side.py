@@ -45,6 +45,8 @@ class _Grouping:
     def __init__(self, program: Program) -> None:
         self.steps = working_steps(program)
         self.touched = [list(_touched(step)) for step in self.steps]
+        self.known: list[dict[int, bool]] = [{} for _ in self.steps]
+        """Of each instruction, whether it depends on some of the earlier ones."""
         self.times = list(range(len(self.steps)))
         self.done = [False] * len(self.steps)
         self.alignment = alignment_of(program, MAIN_MEMORY)
@@ -79,21 +81,23 @@ class _Grouping:
                 continue
             if _is_fence(self.steps[index]) or len(members) == MOST_BESIDE:
                 break
-            free = _can_join(self.steps[index]) and self._is_independent(index, passed)
-            if free and self._moves(index, first):
+            depends = any(self._depends(index, other) for other in reversed(passed))
+            if not depends and _can_join(self.steps[index]) and self._moves(index, first):
                 members.append(index)
             passed.append(index)
         return members
 
-    def _is_independent(self, index: int, others: Sequence[int]) -> bool:
-        """Whether an instruction and others do not write what the other side touches."""
-        return not any(
-            (writes or others_write) and overlap(buffer, touched)
-            for other in others
-            for others_write, touched in self.touched[other]
-            for writes, buffer in self.touched[index]
-            if buffer.root is touched.root
-        )
+    def _depends(self, index: int, earlier: int) -> bool:
+        """Whether an instruction or an earlier one writes what the other touches."""
+        known = self.known[index]
+        if earlier not in known:
+            known[earlier] = any(
+                (writes or other_writes) and overlap(buffer, other)
+                for other_writes, other in self.touched[earlier]
+                for writes, buffer in self.touched[index]
+                if buffer.root is other.root
+            )
+        return known[earlier]
 
     def _moves(self, index: int, time: int) -> bool:
         """Give an instruction another time, if the peak does not become higher."""

@@ -86,7 +86,7 @@ def test_equal_steps_are_written_once() -> None:
     made = generated(lstm)
     assert made.main is not None
     (segment,) = made.segments
-    steps = segment.steps()
+    steps = segment.steps
     assert made.main.text.count("call void %") == len(steps)
     assert len([name for name in made.main.exports if name.startswith("step_")]) == len(steps) - 8
 

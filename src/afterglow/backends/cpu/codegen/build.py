@@ -115,7 +115,7 @@ def _parts(generated: Generated) -> tuple[Native | Host, ...]:
             number = sum(isinstance(earlier, Native) for earlier in parts)
             work = work_of_calls(part.calls)
             done = tuple(dict.fromkeys(places[origin] for origin in part.origins))
-            steps = tuple(places[origins[0]] for origins in part.origins_of_steps())
+            steps = tuple(places[origins[0]] for origins in part.origins_of_steps)
             parts.append(Native(f"main_{number}", len(steps), work, done, steps))
         else:
             parts.append(Host(places[part]))

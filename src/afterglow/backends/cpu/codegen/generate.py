@@ -326,7 +326,7 @@ def _write_main(generated: Generated, dims: Sequence[str]) -> Module:
     module = Module(generated.target)
     written: dict[Hashable, FunctionSymbol] = {}
     for number, segment in enumerate(generated.segments):
-        steps = segment.steps()
+        steps = segment.steps
         kinds = {step.key: step for step in steps}
         for key, step in kinds.items():
             if key not in written:

@@ -17,7 +17,7 @@ def step_names(segments: Sequence[Segment]) -> list[str]:
     return [
         _step_name(step.calls, origins)
         for segment in segments
-        for step, origins in zip(segment.steps(), segment.origins_of_steps(), strict=True)
+        for step, origins in zip(segment.steps, segment.origins_of_steps, strict=True)
     ]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import field
+from functools import cached_property
 from itertools import chain, groupby, zip_longest
 
 from afterglow.backends.cpu.codegen.calls import (
@@ -98,8 +99,9 @@ class Segment:
     by_instruction: bool = False
     """Whether each step belongs to one instruction."""
 
+    @cached_property
     def steps(self) -> list[Step]:
-        """The calls as steps.
+        """The calls as steps, once all are known.
 
         Calls of instructions that are independent run side by side, and those that are too small
         to be shared in a row.
@@ -116,10 +118,11 @@ class Segment:
             return [step for own in steps for step in join_small(own)]
         return join_small(chain.from_iterable(steps))
 
+    @cached_property
     def origins_of_steps(self) -> list[list[Instr]]:
         """The instructions that each step does a part of, in order."""
         places = {id(call): origin for call, origin in zip(self.calls, self.origins, strict=True)}
-        return [[places[id(call)] for call in step.calls] for step in self.steps()]
+        return [[places[id(call)] for call in step.calls] for step in self.steps]
 
 
 def join_calls(members: Sequence[Sequence[Call]]) -> list[Step]:
