@@ -23,12 +23,18 @@ from afterglow.backends.cpu.micro.cost import CHUNK
 from afterglow.backends.cpu.micro.kernel import KernelFunction
 from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
-from afterglow.graph import Function
+from afterglow.graph import Builder, Function, Value
 from afterglow.instr import Buffer, Instr, OpInstr, Program, Region, parse_program
 from afterglow.instr.overlap import bytes_of
+from afterglow.ops.functions import Exp, Tanh
+from afterglow.ops.linear import MatMul
+from afterglow.ops.softmax import Softmax
 from afterglow.runtime.native import program as native_module
 from afterglow.testing.graphs import functions_of_floats
-from afterglow.types import Array
+from afterglow.testing.ranged_checks import check_ranged, module_of
+from afterglow.types import Array, TensorType
+from afterglow.types.dtype import f32
+from afterglow.types.extent import Dim, ranged
 from tests.backends.cpu import networks
 from tests.transforms.rewriting import random_inputs
 
@@ -233,3 +239,21 @@ def test_code_is_the_same_each_time() -> None:
     program = Stages(Options(cache=None)).finish(ag.import_model(networks.cnn())).program
     texts = [[m.text for m in generate(program, TARGET).modules] for _ in range(2)]
     assert texts[0] == texts[1]
+
+
+@pytest.mark.usefixtures("all_shared")
+def test_branches_of_ranged_programs_run_side_by_side() -> None:
+    s = ranged(Dim("s", 1, 96))
+
+    def emit(b: Builder, x: Value, w: Value, v: Value) -> list[Value]:
+        wide = b.emit(Exp(), b.emit(MatMul(), b.emit(MatMul(), x, w), v))
+        left = b.emit(MatMul(), b.emit(Softmax(), wide), w)
+        right = b.emit(MatMul(), b.emit(Tanh(), wide), w)
+        return [b.emit(Softmax(), left), b.emit(Softmax(), right)]
+
+    types = [TensorType(f32, shape) for shape in ((s, 32), (32, 32), (32, 32))]
+    module = module_of(types, emit)
+    steps = ag.compile(module, cache=False).compiled.executable.steps()
+    assert max(len(step.kernel.split(", ")) for step in steps) > 1
+    check_ranged(module, [{"s": n} for n in (1, 7, 96)], threads=2)
+    check_ranged(module, [{"s": n} for n in (1, 7, 96)], threads=5)
