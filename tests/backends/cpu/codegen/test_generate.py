@@ -8,7 +8,7 @@ import pytest
 
 import afterglow
 from afterglow.backends.cpu.codegen.build import build
-from afterglow.backends.cpu.codegen.calls import MOST_CHUNKS, Call
+from afterglow.backends.cpu.codegen.calls import Call
 from afterglow.backends.cpu.codegen.constants import Constants, elements_of
 from afterglow.backends.cpu.codegen.generate import Generated, generate, host_steps
 from afterglow.backends.cpu.codegen.steps import Segment, Step, join_small
@@ -18,7 +18,7 @@ from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
 from afterglow.instr import Buffer, Program, Region
-from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.runtime.native.convention import ALIGNMENT, MOST_CHUNKS
 from afterglow.runtime.native.program import Host, Native
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32

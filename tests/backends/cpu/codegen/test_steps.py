@@ -14,7 +14,7 @@ from afterglow.backends.cpu import Target
 from afterglow.backends.cpu.codegen import calls as calls_module
 from afterglow.backends.cpu.codegen import steps as steps_module
 from afterglow.backends.cpu.codegen.build import build
-from afterglow.backends.cpu.codegen.calls import MOST_CHUNKS, Call
+from afterglow.backends.cpu.codegen.calls import Call
 from afterglow.backends.cpu.codegen.generate import generate
 from afterglow.backends.cpu.codegen.independence import independent_runs
 from afterglow.backends.cpu.codegen.step_names import step_names
@@ -30,6 +30,7 @@ from afterglow.ops.functions import Exp, Tanh
 from afterglow.ops.linear import MatMul
 from afterglow.ops.softmax import Softmax
 from afterglow.runtime.native import program as native_module
+from afterglow.runtime.native.convention import MOST_CHUNKS
 from afterglow.testing.graphs import functions_of_floats
 from afterglow.testing.ranged_checks import check_ranged, module_of
 from afterglow.types import Array, TensorType
@@ -54,7 +55,7 @@ def symbols(steps: list[Step]) -> list[list[list[str]]]:
     return [[[each.function.symbol for each in lane] for lane in step.lanes] for step in steps]
 
 
-LARGE = 100.0 * CHUNK
+LARGE = 1000.0 * CHUNK
 
 
 def test_calls_of_independent_instructions_run_side_by_side_phase_by_phase() -> None:

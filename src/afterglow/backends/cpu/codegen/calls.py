@@ -21,18 +21,14 @@ from afterglow.backends.cpu.llvm.types import POINTER, mangle
 from afterglow.backends.cpu.micro.cost import CHUNK
 from afterglow.backends.cpu.micro.kernel import KernelFunction
 from afterglow.runtime.native.convention import (
-    CHUNKS_OF_SHARE,
     EXTENT_BYTES,
     EXTENTS,
-    MOST_SHARES,
+    MOST_CHUNKS,
 )
 from afterglow.runtime.native.program import WORK_TO_SHARE
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import boolean, i64, u8
 from afterglow.types.extent import Dim, RangedExtent, is_ranged, largest, smallest
-
-MOST_CHUNKS = MOST_SHARES * CHUNKS_OF_SHARE
-"""Chunks of a step at most: a team of fewer threads makes fewer of it."""
 
 Place = tuple[int, int]
 """A base by its number, and bytes from there on."""

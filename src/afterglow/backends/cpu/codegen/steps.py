@@ -14,7 +14,6 @@ from functools import cached_property
 from itertools import chain, groupby, zip_longest
 
 from afterglow.backends.cpu.codegen.calls import (
-    MOST_CHUNKS,
     Bases,
     Call,
     bases_in,
@@ -35,11 +34,12 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.cost import CHUNK
 from afterglow.instr import Instr
 from afterglow.memory import MOST_BESIDE
+from afterglow.runtime.native.convention import MOST_CHUNKS
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import u8
 from afterglow.types.extent import RangedExtent
 
-PARTS = 2 * MOST_CHUNKS
+PARTS = MOST_CHUNKS
 """Parts of equal work, about, that the lanes of a step are divided into together."""
 
 Lane = tuple[Call, ...]
