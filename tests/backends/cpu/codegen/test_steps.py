@@ -90,6 +90,10 @@ def test_few_chunks_if_there_is_little_work() -> None:
     assert Step(((call(8, 2.0 * CHUNK),), (call(8, 3.0 * CHUNK),))).chunks == 5
 
 
+def test_calls_in_a_row_are_one_unit() -> None:
+    assert Step(((call(8, LARGE), call(8, LARGE)),)).chunks == 1
+
+
 BRANCHES = """
     program @main arena 64 {
       input %x : f32[4]

@@ -69,7 +69,7 @@ class Step:
     def chunks(self) -> int:
         """The number of pieces that it is divided into, by the most threads."""
         if len(self.lanes) == 1:
-            return self.lanes[0][0].chunks
+            return self.lanes[0][0].chunks if len(self.calls) == 1 else 1
         return max(1, min(MOST_CHUNKS, sum(self.parts), int(float(self.work) / CHUNK)))
 
     @property
