@@ -14,9 +14,10 @@ its hand-over. Caches and the bandwidth of memory are left out, so times are tho
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from afterglow.backends.cpu.backend import Cpu
 from afterglow.backends.cpu.codegen.build import build
 from afterglow.backends.cpu.codegen.calls import Call
 from afterglow.backends.cpu.codegen.generate import generate
+from afterglow.backends.cpu.codegen.steps import Step
 from afterglow.backends.cpu.tools.recorded import RecordingExecutable
 from afterglow.backends.sample_inputs import sample_inputs
 from afterglow.driver.environment import cache_folder
@@ -33,7 +35,7 @@ from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 from afterglow.instr import Instr, OpInstr, Program, Stack, interface_of, ops_of
 from afterglow.runtime.growth import full_states
-from afterglow.runtime.native.convention import CHUNKS_OF_SHARE, MOST_SHARES
+from afterglow.runtime.native.convention import CHUNKS_OF_THREAD, MOST_SHARES
 from afterglow.types.extent import largest
 from benchmarks.estimates import parse_shapes, plan_model
 from benchmarks.markdown import milliseconds, table
@@ -49,39 +51,109 @@ GFLOPS = 100e9
 
 
 @dataclass(frozen=True)
+class TimedLane:
+    """What runs beside other lanes of a step: its units, its parts, its seconds on one thread."""
+
+    units: int
+    parts: int
+    seconds: float
+
+    def seconds_of(self, begin: int, end: int) -> float:
+        """Seconds of the units that begin in a range of its parts."""
+        first, last = (-(-bound * self.units // self.parts) for bound in (begin, end))
+        return (last - first) * self.seconds / self.units
+
+
+@dataclass(frozen=True)
 class TimedStep:
-    """A step of a model: its instruction, its division, and its seconds on one thread."""
+    """A step of a model: its first instruction, its lanes and its division."""
 
     name: str
-    units: int
+    lanes: tuple[TimedLane, ...]
     chunks: int
-    seconds: float
+
+    @property
+    def units(self) -> int:
+        """Those of all lanes."""
+        return sum(lane.units for lane in self.lanes)
+
+    @property
+    def seconds(self) -> float:
+        """Its seconds on one thread."""
+        return sum(lane.seconds for lane in self.lanes)
+
+    def chunk_seconds(self, chunks: int) -> list[float]:
+        """The seconds of each chunk, if it is cut into so many."""
+        parts = sum(lane.parts for lane in self.lanes)
+        bounds = [number * parts // chunks for number in range(chunks + 1)]
+        seconds, first = [0.0] * chunks, 0
+        for lane in self.lanes:
+            inside = [min(max(bound - first, 0), lane.parts) for bound in bounds]
+            for chunk, ends in enumerate(pairwise(inside)):
+                seconds[chunk] += lane.seconds_of(*ends)
+            first += lane.parts
+        return seconds
 
 
 def timed_steps(program: Program, backend: Cpu, runs: int) -> list[TimedStep]:
     """The steps of a program, each with its fastest time in some runs; 0 runs: by stated work."""
+    seconds = _call_seconds(program, backend, runs)
+    found = []
+    for segment in generate(program, backend.target).segments:
+        for step, origins in zip(segment.steps, segment.origins_of_steps, strict=True):
+            calls = iter(zip(origins, step.calls, strict=True))
+            lanes = [
+                sum(seconds[_key(*next(calls))] for _ in range(len(lane))) for lane in step.lanes
+            ]
+            name = f"{_name(origins[0])} {step.calls[0].function.symbol}"
+            found.append(TimedStep(name, _timed_lanes(step, lanes), step.chunks))
+    return found
+
+
+def _timed_lanes(step: Step, seconds: Sequence[float]) -> tuple[TimedLane, ...]:
+    """The lanes of a step with their seconds; those of one without chunks are one unit."""
+    if step.chunks == 1:
+        return (TimedLane(1, 1, sum(seconds)),)
+    shared = [lane[0] if lane[0].chunks > 1 else None for lane in step.lanes]
+    units = [1 if call is None else largest(call.function.units) for call in shared]
+    parts = step.parts if len(units) > 1 else units
+    return tuple(map(TimedLane, units, parts, seconds))
+
+
+def _call_seconds(program: Program, backend: Cpu, runs: int) -> dict[Hashable, float]:
+    """The seconds of each call, in the fastest of some runs of its step; 0 runs: by its work."""
     generated = generate(program, backend.target, by_instruction=True)
-    calls = [step for segment in generated.segments for step in segment.steps()]
-    names = [_name(first) for part in generated.segments for first in part.instruction_of_steps()]
-    seconds = [sum(call.function.work for call in step) / GFLOPS for step in calls]
+    segments = generated.segments
+    steps = [step for segment in segments for step in segment.steps]
+    origins = [each for segment in segments for each in segment.origins_of_steps]
+    seconds = [float(step.work) / GFLOPS for step in steps]
     if runs:
         executable = RecordingExecutable(
             build(program, backend.target, backend.compiled, by_instruction=True), 1
         )
         inputs, states = sample_inputs(program), full_states(interface_of(program))
-        seconds = [math.inf] * len(calls)
+        seconds = [math.inf] * len(steps)
         for _ in range(runs):
             executable.record(inputs, states)
             native = [span for span in executable.spans if span.begin != span.share_end]
             times = [span.end - span.begin for span in native]
             seconds = [*map(min, seconds, times)]
-    return [_step(*step) for step in zip(names, calls, seconds, strict=True)]
+    return {
+        _key(origin, call): time * _part(call, step)
+        for step, own, time in zip(steps, origins, seconds, strict=True)
+        for origin, call in zip(own, step.calls, strict=True)
+    }
 
 
-def _step(name: str, calls: Sequence[Call], seconds: float) -> TimedStep:
-    chunks = calls[0].chunks
-    units = largest(calls[0].function.units) if chunks > 1 else 1
-    return TimedStep(f"{name} {calls[0].function.symbol}", units, chunks, seconds)
+def _key(origin: Instr, call: Call) -> Hashable:
+    """What a call has in common with itself in other code of the same program."""
+    return id(origin), call.function.symbol, call.arguments, call.guards
+
+
+def _part(call: Call, step: Step) -> float:
+    """The part of a step's work that a call is."""
+    total = sum(float(each.function.work) for each in step.calls)
+    return float(call.function.work) / total if total else 1 / len(step.calls)
 
 
 def _name(instruction: Instr) -> str:
@@ -102,11 +174,11 @@ def simulate(steps: Sequence[TimedStep], speeds: Sequence[float]) -> float:
 def step_seconds(step: TimedStep, speeds: Sequence[float]) -> float:
     """Seconds until all chunks of a step are done, and all threads know."""
     shares = min(len(speeds), MOST_SHARES)
-    chunks = min(step.chunks, shares * CHUNKS_OF_SHARE)
+    chunks = min(step.chunks, len(speeds) * CHUNKS_OF_THREAD)
     barrier = BARRIER * math.log2(len(speeds))
     bounds = [(share * chunks // shares, (share + 1) * chunks // shares) for share in range(shares)]
     left = [list(range(first, end)) for first, end in bounds]
-    unit = step.seconds / step.units
+    seconds = step.chunk_seconds(chunks)
     clocks = [(0.0, thread) for thread in range(len(speeds))]
     heapify(clocks)
     last = 0.0
@@ -118,8 +190,7 @@ def step_seconds(step: TimedStep, speeds: Sequence[float]) -> float:
         if share is None:
             continue
         chunk = left[share].pop(0)
-        size = (chunk + 1) * step.units // chunks - chunk * step.units // chunks
-        heappush(clocks, (now + HAND_OVER + size * unit / speeds[thread], thread))
+        heappush(clocks, (now + HAND_OVER + seconds[chunk] / speeds[thread], thread))
     return last + barrier
 
 

@@ -49,7 +49,9 @@ def _pipelines() -> list[tuple[Pipeline | ProgramPipeline, str]]:
         (pipelines.tidying_pipeline, pipelines.tidying_pipeline(nothing, optimize=True)),
         (
             pipelines.placing_pipeline,
-            pipelines.placing_pipeline(nothing, nothing, optimize=True, donate=True),
+            pipelines.placing_pipeline(
+                nothing, nothing, optimize=True, donate=True, side_by_side=True
+            ),
         ),
     )
     return [(pipeline, docstring(maker)) for maker, pipeline in made]

@@ -7,14 +7,21 @@ from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 from benchmarks.estimates import plan_model
 from benchmarks.run import DEMO
-from benchmarks.simulate_cores import TimedStep, narrow_table, simulate, step_seconds, timed_steps
+from benchmarks.simulate_cores import (
+    TimedLane,
+    TimedStep,
+    narrow_table,
+    simulate,
+    step_seconds,
+    timed_steps,
+)
 
 EVEN = [1.0] * 16
 UNEVEN = [1.0] * 13 + [0.5] * 3
 
 
 def step(units, seconds=16e-3):
-    return TimedStep("a step", units, min(units, 128), seconds)
+    return TimedStep("a step", (TimedLane(units, units, seconds),), min(units, 128))
 
 
 def test_one_thread_takes_the_sum_of_all_steps():

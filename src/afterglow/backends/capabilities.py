@@ -67,6 +67,15 @@ class ExactExtents(Protocol):
 
 
 @runtime_checkable
+class Concurrent(Protocol):
+    """Runs neighbouring instructions at the same time if they touch different memory."""
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether it is so."""
+
+
+@runtime_checkable
 class Verifying(Protocol):
     """Runs programs so that each instruction is compared with the definition of its ops."""
 

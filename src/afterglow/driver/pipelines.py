@@ -22,6 +22,7 @@ from afterglow.memory.passes import (
     PlanKernels,
     PlanMemories,
     PlanMemory,
+    PutSideBySide,
     ReduceWorkspace,
     RemoveCopies,
     ShareBuffers,
@@ -292,6 +293,7 @@ def placing_pipeline(
     *,
     optimize: bool,
     donate: bool,
+    side_by_side: bool = False,
     memories: Memories | None = None,
     most_weights: float | None = None,
 ) -> ProgramPipeline:
@@ -302,7 +304,8 @@ def placing_pipeline(
     )
     at_the_peak = (
         AliasOutputs(),  # after sharing: what is live at the peak is known now
-        ReduceWorkspace(alternatives),  # last: it changes plans only where the peak is
+        ReduceWorkspace(alternatives),  # it changes plans only where the peak is
+        *((PutSideBySide(),) if side_by_side else ()),  # last: it keeps the peak as it is by now
     )
     return ProgramPipeline(
         "place",

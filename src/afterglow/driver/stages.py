@@ -9,6 +9,7 @@ from functools import cached_property
 from afterglow.backends.backend import Backend, Settings
 from afterglow.backends.capabilities import (
     Caching,
+    Concurrent,
     ExactExtents,
     Listing,
     Tuning,
@@ -163,9 +164,15 @@ class Stages:
             backend.plans,
             optimize=options.optimize,
             donate=options.donate_inputs,
+            side_by_side=self._runs_side_by_side(backend),
             memories=Memories.of(backend.target.memories),
             most_weights=options.policy.most_weights,
         )
+
+    def _runs_side_by_side(self, backend: Backend) -> bool:
+        """Whether instructions are put side by side; not where each byte of the arena counts."""
+        is_concurrent = isinstance(backend, Concurrent) and backend.side_by_side
+        return is_concurrent and self.options.max_arena is None
 
     @property
     def memory_passes(self) -> tuple[AnyPass, ...]:

@@ -9,6 +9,7 @@ from afterglow.memory.lifetimes import place_lifetimes
 from afterglow.memory.memories import MAIN_MEMORY, Memories, MemorySpace
 from afterglow.memory.planner import plan_memory
 from afterglow.memory.sharing import share_buffers
+from afterglow.memory.side_by_side import MOST_BESIDE, put_side_by_side
 from afterglow.memory.stacking import form_stacks
 from afterglow.memory.staging import MemoriesPlan, plan_memories
 from afterglow.memory.updates import update_in_place
@@ -17,6 +18,7 @@ from afterglow.memory.workspace import AlternativePlans, reduce_workspace
 
 __all__ = [
     "MAIN_MEMORY",
+    "MOST_BESIDE",
     "AlternativePlans",
     "Memories",
     "MemoriesPlan",
@@ -33,6 +35,7 @@ __all__ = [
     "plan_kernels",
     "plan_memories",
     "plan_memory",
+    "put_side_by_side",
     "reduce_workspace",
     "remove_copies",
     "share_buffers",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from afterglow.instr import Alloc, Buffer, Dealloc, DeclareView, Instr, Program, Region
 from afterglow.support.lazy_dataclass import dataclass
@@ -63,27 +63,35 @@ def aligned(count: int, alignment: int) -> int:
     return -(-count // alignment) * alignment
 
 
-def place_lifetimes(program: Program) -> None:
-    """Put every `Alloc`, `Dealloc` and view declaration where it belongs; drop unused ones."""
-    work = working_steps(program)
-    last = {root: index for index, step in enumerate(work) for root in _roots(step)}
+def place_lifetimes(program: Program, groups: Sequence[Sequence[Instr]] | None = None) -> None:
+    """Put every `Alloc`, `Dealloc` and view declaration where it belongs; drop unused ones.
+
+    Of the instructions of a group, if there are any, all buffers are live while one of them runs.
+    """
+    groups = [[step] for step in working_steps(program)] if groups is None else groups
+    last = {root: place for place, group in enumerate(groups) for root in _roots(group)}
     ending: dict[int, list[Buffer]] = {}
-    for root, index in last.items():
-        ending.setdefault(index, []).append(root)
-    body: list[Instr] = []
+    for root, place in last.items():
+        ending.setdefault(place, []).append(root)
     seen: set[Buffer] = set()
-    for index, step in enumerate(work):
-        for buffer in _named(step):
-            root = buffer.root
-            if root.region is Region.ARENA and root not in seen:
-                body.append(Alloc(root))
-                seen.add(root)
-            if buffer.is_view and buffer not in seen:
-                body.append(DeclareView(buffer))
-                seen.add(buffer)
-        body.append(step)
-        body.extend(Dealloc(root) for root in ending.get(index, ()))
+    body: list[Instr] = []
+    for place, group in enumerate(groups):
+        body.extend(mark for step in group for mark in _declarations(step, seen))
+        body.extend(group)
+        body.extend(Dealloc(root) for root in ending.get(place, ()))
     program.body = body
+
+
+def _declarations(step: Instr, seen: set[Buffer]) -> Iterator[Instr]:
+    """What has to be allocated or declared before a step, besides what was seen before."""
+    for buffer in _named(step):
+        root = buffer.root
+        if root.region is Region.ARENA and root not in seen:
+            yield Alloc(root)
+            seen.add(root)
+        if buffer.is_view and buffer not in seen:
+            yield DeclareView(buffer)
+            seen.add(buffer)
 
 
 def working_steps(program: Program) -> list[Instr]:
@@ -106,7 +114,8 @@ def _named(step: Instr) -> list[Buffer]:
     return [buffer for _, buffer in step.accesses()]
 
 
-def _roots(step: Instr) -> Iterator[Buffer]:
-    for _, buffer in step.accesses():
-        if buffer.root.region is Region.ARENA:
-            yield buffer.root
+def _roots(steps: Sequence[Instr]) -> Iterator[Buffer]:
+    for step in steps:
+        for _, buffer in step.accesses():
+            if buffer.root.region is Region.ARENA:
+                yield buffer.root

@@ -16,6 +16,7 @@ from afterglow.memory.lifetimes import place_lifetimes
 from afterglow.memory.memories import Memories
 from afterglow.memory.planner import EXACT_STEPS, plan_memory
 from afterglow.memory.sharing import share_buffers
+from afterglow.memory.side_by_side import put_side_by_side
 from afterglow.memory.stacking import form_stacks
 from afterglow.memory.staging import plan_memories
 from afterglow.memory.updates import update_in_place
@@ -175,6 +176,17 @@ class ReduceWorkspace(MemoryPass):
     def change(self, program: Program) -> bool:
         """See the class."""
         return bool(reduce_workspace(program, self.alternatives))
+
+
+class PutSideBySide(ProgramPass):
+    """Groups instructions that a device may run at the same time, and keeps their memory apart."""
+
+    name = "put-side-by-side"
+    requires = frozenset({Property.SHARED})
+
+    def run(self, program: Program) -> bool:
+        """See the class."""
+        return bool(put_side_by_side(program))
 
 
 class PlanMemories(ProgramPass):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import afterglow
-from afterglow.graph import Builder, Function
+from afterglow.graph import Builder, Function, Value
 from afterglow.ops.activation import Relu
 from afterglow.ops.convolution import Conv
 from afterglow.ops.linear import MatMul
+from afterglow.ops.movement import Concat
 from afterglow.ops.softmax import Softmax
 from afterglow.types import Array, TensorType
 from afterglow.types.dtype import f32
@@ -48,7 +49,28 @@ def products() -> Function:
     return function
 
 
-@pytest.mark.parametrize("made", [convolutions, products])
+def branches() -> Function:
+    """Four branches of one to three convolutions, whose results are channels of one tensor."""
+    function = Function("main")
+    x = function.input("x", TensorType(f32, (1, 28, 28, 64)))
+    b = Builder(function)
+
+    def conv(value: Value, results: int, size: int) -> Value:
+        weight = b.constant(random(results, size, size, value.type.shape[-1]))
+        return b.emit(Relu(), b.emit(Conv((1, 1), (size // 2,) * 4, (1, 1)), value, weight))
+
+    wide = conv(conv(x, 256, 1), 64, 1)  # where the peak is
+    joined = [
+        conv(wide, 32, 1),
+        conv(conv(wide, 24, 1), 32, 3),
+        conv(conv(conv(wide, 16, 1), 24, 3), 24, 3),
+        conv(wide, 8, 1),
+    ]
+    function.output("y", b.emit(Concat(axis=3), *joined))
+    return function
+
+
+@pytest.mark.parametrize("made", [convolutions, products, branches])
 def test_results_have_the_same_bits_on_any_number_of_threads(made) -> None:
     model = afterglow.compile(made().module, cache=False, threads=1)
     inputs = [random(*info.shape) for info in model.inputs]
@@ -60,6 +82,11 @@ def test_results_have_the_same_bits_on_any_number_of_threads(made) -> None:
             found = many.run(None, dict(zip(names, inputs, strict=True)))
             for one, other in zip(expected, found, strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+def test_branches_run_side_by_side() -> None:
+    steps = afterglow.compile(branches().module, cache=False).compiled.executable.steps()
+    assert max(step.kernel.count("conv") for step in steps) == 4
 
 
 def test_the_net_goes_by_several_algorithms() -> None:

@@ -49,6 +49,7 @@ class Cpu:
     device = DEVICE
     preparation: tuple[Pass, ...] = (WidenFloats(),)
     languages = ("llvm", "asm")
+    side_by_side = True
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()

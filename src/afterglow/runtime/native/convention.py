@@ -26,8 +26,10 @@ COUNTER_BYTES = 64
 """Counters of a run have a cache line each."""
 MOST_SHARES = 16
 """Into how many shares a step is divided; of more threads, several begin with the same one."""
-CHUNKS_OF_SHARE = 8
-"""Chunks of a share at most: so many that a slow core does not keep the others waiting."""
+CHUNKS_OF_THREAD = 8
+"""Chunks for each thread at most: so many that a slow core does not keep the others waiting."""
+MOST_CHUNKS = 64 * CHUNKS_OF_THREAD
+"""Chunks of a step at most: their number grows up to that of so many threads."""
 
 BEGUN, SHARE_DONE, DONE = range(3)
 """Fields of an entry in the log of a thread, of each step: times in nanoseconds."""

@@ -8,16 +8,17 @@ import pytest
 
 import afterglow
 from afterglow.backends.cpu.codegen.build import build
-from afterglow.backends.cpu.codegen.calls import MOST_CHUNKS, Call, Segment, group_calls
+from afterglow.backends.cpu.codegen.calls import Call
 from afterglow.backends.cpu.codegen.constants import Constants, elements_of
 from afterglow.backends.cpu.codegen.generate import Generated, generate, host_steps
+from afterglow.backends.cpu.codegen.steps import Segment, Step, join_small
 from afterglow.backends.cpu.micro.kernel import KernelFunction, Packed, Table
 from afterglow.backends.cpu.target import Target
 from afterglow.driver.options import Options
 from afterglow.driver.sources import open_source
 from afterglow.driver.stages import Stages
 from afterglow.instr import Buffer, Program, Region
-from afterglow.runtime.native.convention import ALIGNMENT
+from afterglow.runtime.native.convention import ALIGNMENT, MOST_CHUNKS
 from afterglow.runtime.native.program import Host, Native
 from afterglow.types import TensorType
 from afterglow.types.dtype import f32
@@ -85,7 +86,7 @@ def test_equal_steps_are_written_once() -> None:
     made = generated(lstm)
     assert made.main is not None
     (segment,) = made.segments
-    steps = group_calls(segment.calls)
+    steps = segment.steps
     assert made.main.text.count("call void %") == len(steps)
     assert len([name for name in made.main.exports if name.startswith("step_")]) == len(steps) - 8
 
@@ -110,9 +111,10 @@ def call(units: int, work: float) -> Call:
 
 def test_small_calls_run_as_one_step() -> None:
     small, large = call(8, 100.0), call(8, 1e9)
-    groups = group_calls([small, small, large, large, small, large, small, small])
-    assert [len(group) for group in groups] == [2, 1, 1, 1, 1, 2]
-    assert group_calls([]) == []
+    calls = [small, small, large, large, small, large, small, small]
+    steps = join_small(Step(((each,),)) for each in calls)
+    assert [len(step.calls) for step in steps] == [2, 1, 1, 1, 1, 2]
+    assert join_small([]) == []
 
 
 def test_chunks_follow_from_the_work_alone() -> None:

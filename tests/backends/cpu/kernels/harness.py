@@ -15,6 +15,7 @@ from afterglow.backends.cpu.llvm.load import Library
 from afterglow.backends.cpu.micro.kernel import (
     Alarm,
     Kernel,
+    KernelFunction,
     Operand,
     Packed,
     Storage,
@@ -187,7 +188,7 @@ class Bench:
 def _run(kernel: Kernel, library: Library, memory: dict[Buffer, Array], pieces: int) -> None:
     workspaces = {name: _room(storage) for name, storage in kernel.needs.workspace.items()}
     needed = sum(storage.nbytes for storage in kernel.needs.scratch.values())
-    for function in kernel.functions:
+    for function in _beside_reversed(kernel.functions):
         assert function.scratch_bytes <= needed
         kept = [
             _address(kernel, parameter, memory, workspaces) for parameter in function.parameters
@@ -204,6 +205,18 @@ def _run(kernel: Kernel, library: Library, memory: dict[Buffer, Array], pieces: 
         for begin, end in reversed(list(itertools.pairwise(borders))):
             scratch = _aligned(function.scratch_bytes)
             call(scratch.ctypes.data, begin, end, *pointers)
+
+
+def _beside_reversed(functions: list[KernelFunction]) -> list[KernelFunction]:
+    """The phases of a kernel; of those that may run beside each other, the last one first."""
+    ordered: list[KernelFunction] = []
+    first = 0
+    for function in functions:
+        first = first if function.beside else len(ordered)
+        ordered.insert(first, function)
+        used = [p for each in ordered[first:] for p in each.parameters if isinstance(p, Workspace)]
+        assert len(used) == len({*used}), "phases side by side use one workspace"
+    return ordered
 
 
 def _address(

@@ -32,6 +32,11 @@ def test_any_number_of_pieces(threads: int, chunks: int) -> None:
     assert all(run.is_right(shared_pool()) for _ in range(20))
 
 
+def test_more_threads_than_shares_take_more_chunks() -> None:
+    run = Run(Chain(Step(1000, 512, 20), Step(999, 512), Step(1000, 512)), 20)
+    assert all(run.is_right(shared_pool()) for _ in range(3))
+
+
 @each_number_of_threads
 def test_many_steps(threads: int) -> None:
     steps = [Step(1 + number % 50, 1 + number % 50 // (1 + number % 3)) for number in range(1000)]

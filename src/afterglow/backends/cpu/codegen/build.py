@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-from afterglow.backends.cpu.codegen.calls import Segment, work_of_calls
+from afterglow.backends.cpu.codegen.calls import work_of_calls
 from afterglow.backends.cpu.codegen.constants import Write
 from afterglow.backends.cpu.codegen.generate import Generated, generate
 from afterglow.backends.cpu.codegen.pool import PoolInBackground, pool_image
 from afterglow.backends.cpu.codegen.step_names import step_names
+from afterglow.backends.cpu.codegen.steps import Segment
 from afterglow.backends.cpu.link import link
 from afterglow.backends.cpu.llvm.compile import Compile, compile_module
 from afterglow.backends.cpu.llvm.emitter import Module
@@ -118,7 +119,7 @@ def _parts(generated: Generated) -> tuple[Native | Host, ...]:
             number = sum(isinstance(earlier, Native) for earlier in parts)
             work = work_of_calls(part.calls)
             done = tuple(dict.fromkeys(places[origin] for origin in part.origins))
-            steps = tuple(places[first] for first in part.instruction_of_steps())
+            steps = tuple(places[origins[0]] for origins in part.origins_of_steps)
             parts.append(Native(f"main_{number}", len(steps), work, done, steps))
         else:
             parts.append(Host(places[part]))

@@ -1,45 +1,34 @@
-"""Calls of kernels: their arguments, the steps that they are grouped in, and the code of steps.
+"""Calls of kernels: their arguments, where those lie, and the code of calls.
 
 The memory of a run is given by the *buffer table*: the addresses (*bases*) of the arena, the
-constants, then each input, output and state. A *step* finds its operands there and calls kernels
-for some units of their work.
+constants, then each input, output and state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import field
-from itertools import accumulate, groupby
+from itertools import groupby
 
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     FunctionSymbol,
-    Module,
     Pointer,
     Value,
     convert,
-    larger,
-    quotient,
-    smaller,
 )
 from afterglow.backends.cpu.llvm.types import POINTER, mangle
 from afterglow.backends.cpu.micro.cost import CHUNK
 from afterglow.backends.cpu.micro.kernel import KernelFunction
-from afterglow.instr import Instr
 from afterglow.runtime.native.convention import (
-    CHUNKS_OF_SHARE,
     EXTENT_BYTES,
     EXTENTS,
-    MOST_SHARES,
+    MOST_CHUNKS,
 )
 from afterglow.runtime.native.program import WORK_TO_SHARE
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import boolean, i64, u8
 from afterglow.types.extent import Dim, RangedExtent, is_ranged, largest, smallest
-
-MOST_CHUNKS = MOST_SHARES * CHUNKS_OF_SHARE
-"""Chunks of a step at most: a team of fewer threads makes fewer of it."""
 
 Place = tuple[int, int]
 """A base by its number, and bytes from there on."""
@@ -76,63 +65,9 @@ class Call:
         return max(1, min(most, int(self.function.work / CHUNK)))
 
 
-@dataclass
-class Segment:
-    """Calls in a row that run without the host; `origins` are the instructions they come from."""
-
-    calls: list[Call] = field(default_factory=list)
-    origins: list[Instr] = field(default_factory=list)
-    by_instruction: bool = False
-    """Whether each step belongs to one instruction."""
-
-    def steps(self) -> list[list[Call]]:
-        """Calls that are too small to be shared run in a row, as one step; the others alone."""
-        if not self.by_instruction:
-            return group_calls(self.calls)
-        numbered = groupby(zip(self.origins, self.calls, strict=True), key=lambda pair: pair[0])
-        return [step for _, own in numbered for step in group_calls([call for _, call in own])]
-
-    def instruction_of_steps(self) -> list[Instr]:
-        """The first instruction of each step."""
-        ends = accumulate(map(len, self.steps()))
-        return [self.origins[first] for first in (0, *ends)[:-1]]
-
-
 def scratch_of(calls: Iterable[Call]) -> int:
     """Bytes of memory that each thread needs."""
     return max((call.function.scratch_bytes for call in calls), default=0)
-
-
-def group_calls(calls: Sequence[Call]) -> list[list[Call]]:
-    """Calls that are too small to be shared run in a row, as one step; the others alone."""
-    groups: list[list[Call]] = []
-    for call in calls:
-        small = call.chunks == 1
-        if small and groups and groups[-1][-1].chunks == 1:
-            groups[-1].append(call)
-        else:
-            groups.append([call])
-    return groups
-
-
-def step_key(calls: Sequence[Call]) -> Hashable:
-    """What is equal for steps that do the same: repeated functions may have other units each."""
-    return tuple(
-        (call.function.symbol, call.function.units, call.function.work, call.arguments, call.guards)
-        for call in calls
-    )
-
-
-def write_division(e: Emitter, calls: Sequence[Call]) -> tuple[Value, Value]:
-    """The number of units and of chunks of a step; a step of one chunk is one unit."""
-    chunks, function = calls[0].chunks, calls[0].function
-    if chunks == 1:
-        return e.index(1), e.index(1)
-    count, work = e.index(function.units), function.ranged_work
-    if not isinstance(work, RangedExtent):
-        return count, e.index(chunks)
-    wanted = quotient(e.index(work), CHUNK)
-    return count, larger(smaller(smaller(wanted, chunks), count), 1)
 
 
 def work_of_calls(calls: Iterable[Call]) -> float:
@@ -162,20 +97,6 @@ def know_dims(e: Emitter, bases: Bases, dims: Sequence[str]) -> None:
         return convert(place.cast(i64).load(), e.index_type)
 
     e.dim_value = value
-
-
-def write_step(
-    module: Module, name: str, calls: Sequence[Call], dims: Sequence[str] = ()
-) -> FunctionSymbol:
-    """The function of a step, which takes the buffer table as an argument."""
-    with module.function(name) as e:
-        table, scratch = e.pointer("bases", e.index_type), e.pointer("scratch", u8)
-        begin, end = e.count("begin"), e.count("end")
-        bounds = None if calls[0].chunks == 1 else (begin, end)
-        bases = bases_in(e, table)
-        know_dims(e, bases, dims)
-        write_calls(e, calls, bases, scratch, bounds)
-    return e.function
 
 
 def write_calls(

@@ -14,17 +14,14 @@ from afterglow.backends.cpu.codegen.calls import (
     Call,
     Guard,
     Place,
-    Segment,
     bases_in,
     know_dims,
     scratch_of,
-    step_key,
-    write_division,
-    write_step,
 )
 from afterglow.backends.cpu.codegen.constants import Constants
 from afterglow.backends.cpu.codegen.control import ControlFlow, control_refusal, is_control_flow
 from afterglow.backends.cpu.codegen.frame import Frame
+from afterglow.backends.cpu.codegen.steps import Segment, write_division, write_step
 from afterglow.backends.cpu.codegen.write import refusal, symbol_of, write_kernel
 from afterglow.backends.cpu.kernels.table import DIRECT
 from afterglow.backends.cpu.llvm.emitter import FunctionSymbol, Module
@@ -347,16 +344,17 @@ def _write_main(generated: Generated, dims: Sequence[str]) -> Module:
     module = Module(generated.target)
     written: dict[Hashable, FunctionSymbol] = {}
     for number, segment in enumerate(generated.segments):
-        steps = {step_key(calls): calls for calls in segment.steps()}
-        for key, calls in steps.items():
+        steps = segment.steps
+        kinds = {step.key: step for step in steps}
+        for key, step in kinds.items():
             if key not in written:
-                written[key] = write_step(module, f"step_{len(written)}", calls, dims)
+                written[key] = write_step(module, f"step_{len(written)}", step, dims)
         with module.function(f"main_{number}") as e:
             bases, team = e.pointer("bases", e.index_type), e.pointer("team", e.index_type)
             know_dims(e, bases_in(e, bases), dims)
             parallel_for = e.load_pointer(team, 0, u8)
-            divisions = {key: write_division(e, calls) for key, calls in steps.items()}
-            for key in map(step_key, segment.steps()):
-                step = e.address_of(written[key], u8)
-                e.run_at(parallel_for, team, step, bases, *divisions[key])
+            divisions = {key: write_division(e, step) for key, step in kinds.items()}
+            for step in steps:
+                function = e.address_of(written[step.key], u8)
+                e.run_at(parallel_for, team, function, bases, *divisions[step.key])
     return module

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afterglow.backends.cpu.codegen.calls import Call, Segment
+from afterglow.backends.cpu.codegen.calls import Call
+from afterglow.backends.cpu.codegen.steps import Segment
 from afterglow.instr import Instr, origins_of
 
 _LONGEST = 120
@@ -13,12 +14,11 @@ _LONGEST = 120
 
 def step_names(segments: Sequence[Segment]) -> list[str]:
     """A name for each step: its kernels, and the nodes of the model that they compute."""
-    names = []
-    for segment in segments:
-        origins = iter(segment.origins)
-        for calls in segment.steps():
-            names.append(_step_name(calls, [next(origins) for _ in calls]))
-    return names
+    return [
+        _step_name(step.calls, origins)
+        for segment in segments
+        for step, origins in zip(segment.steps, segment.origins_of_steps, strict=True)
+    ]
 
 
 def _step_name(calls: Sequence[Call], origins: Sequence[Instr]) -> str:

@@ -91,6 +91,8 @@ class KernelFunction:
     """FLOPs of all units: for the largest extents, or as an expression."""
     parameters: list[Parameter] = field(default_factory=list)
     scratch_bytes: int = 0
+    beside: bool = False
+    """Whether it may run at the same time as the phase before it."""
     share: float | None = None
     """What it counts for in the work of a run, if other than its own: it may stand for others."""
 
@@ -191,15 +193,20 @@ class Kernel(KernelRequest):
         return self._given.buffers[number]
 
     @contextmanager
-    def phase(self, units: int, work: float, name: str = "") -> Iterator[Phase]:
+    def phase(
+        self, units: int, work: float, name: str = "", *, beside: bool = False
+    ) -> Iterator[Phase]:
         """Write a function that does units of work; `work` is about how many FLOPs they all are.
 
-        Work bound by memory counts each byte as a FLOP or two.
+        Work bound by memory counts each byte as a FLOP or two. A phase `beside` those that were
+        written just before it touches nothing that they write, nor writes what they touch.
         """
         symbol = f"{self.name}_{name}" if name else self.name
         units, work = units * self._used, work * self._used if is_ranged(work) else work
         with self.module.function(symbol) as emitter:
-            phase = Phase(self, emitter, KernelFunction(emitter.name, units, work))
+            function = KernelFunction(emitter.name, units, work)
+            function.beside = beside and bool(self.functions)
+            phase = Phase(self, emitter, function)
             yield phase
         self.functions.append(phase.function)
 

@@ -32,10 +32,15 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.threads.log import StepLog
 from afterglow.backends.cpu.threads.system import ThreadSystem
 from afterglow.backends.cpu.threads.waiting import YIELDS, count_up, wait_for, wake_sleepers
-from afterglow.runtime.native.convention import CHUNKS_OF_SHARE, COUNTER_BYTES, MOST_SHARES
+from afterglow.runtime.native.convention import (
+    CHUNKS_OF_THREAD,
+    COUNTER_BYTES,
+    MOST_CHUNKS,
+    MOST_SHARES,
+)
 from afterglow.types.dtype import i8, i32
 
-_FUNCTION, _SCRATCH, _COUNTERS, _PLACE, _SHARES, _BACKWARDS = range(6)
+_FUNCTION, _SCRATCH, _COUNTERS, _PLACE, _SHARES, _CHUNKS, _BACKWARDS = range(7)
 """Words of a team."""
 _EVERYBODY = (1 << 31) - 1
 
@@ -80,6 +85,7 @@ def run_as_member(
     e.store_pointer(team, _COUNTERS, counters)
     team.store(remainder(place, shares), _PLACE)
     team.store(shares, _SHARES)
+    team.store(smaller(threads * CHUNKS_OF_THREAD, MOST_CHUNKS), _CHUNKS)
     team.store(e.index(0), _BACKWARDS)
     e.run_at(main, bases, team)
 
@@ -120,7 +126,7 @@ def _write_member(e: Emitter, system: ThreadSystem, recording: bool) -> None:
     counters = e.load_pointer(team, _COUNTERS, i8)
     place, shares, backwards = (team.load(word) for word in (_PLACE, _SHARES, _BACKWARDS))
     team.store(1 - backwards, _BACKWARDS)
-    chunks = smaller(chunks, shares * CHUNKS_OF_SHARE)
+    chunks = smaller(chunks, team.load(_CHUNKS))
     e.store_pointer(team, _COUNTERS, counters + _counted(shares))
 
     def do_chunks(number: Value, before: list[Value]) -> list[Value]:

@@ -130,7 +130,9 @@ class ConvWeights:
         panels = self.panels
         taps = PanelTaps.of(buffer)
         units = self.groups * panels.count * taps.count
-        with self.k.phase(units, PACKED_ELEMENT * buffer.type.size, f"pack_{name}") as p:
+        with self.k.phase(
+            units, PACKED_ELEMENT * buffer.type.size, f"pack_{name}", beside=True
+        ) as p:
             source = p.pointer(buffer)
             to = p.workspace(name)
             with p.units() as unit:

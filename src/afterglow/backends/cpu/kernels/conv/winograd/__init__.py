@@ -152,7 +152,7 @@ def _write_input(k: Kernel, plan: WinogradPlan) -> None:
     """A phase that transforms all tiles of x; each is a unit."""
     work = largest(plan.count) * plan.channels * WINOGRAD_INPUT
     units = plan.count * plan.shares_panels
-    with k.phase(units, work, f"winograd{plan.size}_input") as p:
+    with k.phase(units, work, f"winograd{plan.size}_input", beside=True) as p:
         matrices = p.workspace("matrices")
         transform = InputTransform(p, plan, TileReading.of_x(p.step, plan))
         with p.units() as tile:

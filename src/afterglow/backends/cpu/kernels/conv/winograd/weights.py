@@ -78,7 +78,7 @@ def write_weight(k: Kernel, plan: WinogradPlan) -> None:
     if not plan.in_run or not plan.transforms_apart:
         return
     units = plan.panels.count * (plan.channels // _channels(plan))
-    with k.phase(units, plan.weight_cost, f"winograd{plan.size}_weight") as p:
+    with k.phase(units, plan.weight_cost, f"winograd{plan.size}_weight", beside=True) as p:
         transform, panels = WeightTransform(p, plan, weight), p.workspace("panels")
         with p.units() as unit:
             number, piece = (p.e.index(part) for part in split(unit, transform.pieces))
