@@ -102,7 +102,7 @@ def simulate(steps: Sequence[TimedStep], speeds: Sequence[float]) -> float:
 def step_seconds(step: TimedStep, speeds: Sequence[float]) -> float:
     """Seconds until all chunks of a step are done, and all threads know."""
     shares = min(len(speeds), MOST_SHARES)
-    chunks = min(step.chunks, shares * CHUNKS_OF_SHARE)
+    chunks = _fewer(step.chunks, shares)
     barrier = BARRIER * math.log2(len(speeds))
     bounds = [(share * chunks // shares, (share + 1) * chunks // shares) for share in range(shares)]
     left = [list(range(first, end)) for first, end in bounds]
@@ -121,6 +121,14 @@ def step_seconds(step: TimedStep, speeds: Sequence[float]) -> float:
         size = (chunk + 1) * step.units // chunks - chunk * step.units // chunks
         heappush(clocks, (now + HAND_OVER + size * unit / speeds[thread], thread))
     return last + barrier
+
+
+def _fewer(chunks: int, shares: int) -> int:
+    """As many chunks as a team of so many shares makes of a step's: see `threads/team.py`."""
+    most = shares * CHUNKS_OF_SHARE
+    while chunks > most and chunks % (2 * shares) == 0:
+        chunks //= 2
+    return most if chunks > 2 * most else chunks
 
 
 def narrow_table(steps: Sequence[TimedStep], threads: int) -> str:
