@@ -35,7 +35,7 @@ from afterglow.driver.options import Options
 from afterglow.driver.stages import Stages
 from afterglow.instr import Instr, OpInstr, Program, Stack, interface_of, ops_of
 from afterglow.runtime.growth import full_states
-from afterglow.runtime.native.convention import CHUNKS_OF_THREAD, MOST_SHARES
+from afterglow.runtime.native.convention import CHUNKS_OF_THREAD, MOST_CHUNKS, MOST_SHARES
 from afterglow.types.extent import largest
 from benchmarks.estimates import parse_shapes, plan_model
 from benchmarks.markdown import milliseconds, table
@@ -174,7 +174,7 @@ def simulate(steps: Sequence[TimedStep], speeds: Sequence[float]) -> float:
 def step_seconds(step: TimedStep, speeds: Sequence[float]) -> float:
     """Seconds until all chunks of a step are done, and all threads know."""
     shares = min(len(speeds), MOST_SHARES)
-    chunks = min(step.chunks, len(speeds) * CHUNKS_OF_THREAD)
+    chunks = _fewer(step.chunks, shares, len(speeds))
     barrier = BARRIER * math.log2(len(speeds))
     bounds = [(share * chunks // shares, (share + 1) * chunks // shares) for share in range(shares)]
     left = [list(range(first, end)) for first, end in bounds]
@@ -192,6 +192,14 @@ def step_seconds(step: TimedStep, speeds: Sequence[float]) -> float:
         chunk = left[share].pop(0)
         heappush(clocks, (now + HAND_OVER + seconds[chunk] / speeds[thread], thread))
     return last + barrier
+
+
+def _fewer(chunks: int, shares: int, threads: int) -> int:
+    """As many chunks as a team of so many threads makes of a step's: see `threads/team.py`."""
+    most = min(threads * CHUNKS_OF_THREAD, MOST_CHUNKS)
+    while chunks > most and chunks % (2 * shares) == 0:
+        chunks //= 2
+    return most if chunks > 2 * most else chunks
 
 
 def narrow_table(steps: Sequence[TimedStep], threads: int) -> str:

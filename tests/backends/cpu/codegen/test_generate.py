@@ -125,6 +125,15 @@ def test_chunks_follow_from_the_work_alone() -> None:
     assert call(1000, 4 * (1 << 16)).chunks == 4
 
 
+STRETCHES = [(24, 96), (18, 72), (100, 100), (200, MOST_CHUNKS)]
+
+
+@pytest.mark.parametrize(("stretches", "chunks"), STRETCHES)
+def test_chunks_begin_with_stretches(stretches: int, chunks: int) -> None:
+    function = KernelFunction("f", 1000, 1e12, stretches=stretches)
+    assert Call(function, ()).chunks == chunks
+
+
 def test_instructions_apart() -> None:
     source = networks.mlp()
     together, apart = generated(source), generated(source, apart=True)

@@ -132,6 +132,14 @@ def test_small_late_layers_have_units_for_many_threads() -> None:
         assert plan_of(product_of(problem), Target.of("x86-64-v4")).units >= 16
 
 
+@pytest.mark.parametrize("shape", [(128, 384, 384), (128, 1536, 384), (197, 1536, 384)], ids=str)
+def test_tiles_are_high_where_panels_exceed_the_first_cache(shape: Shape) -> None:
+    plan = plan_of(
+        product_of(problem_of(matmul(shape, "x86-64-v4").steps[0])), Target.of("x86-64-v4")
+    )
+    assert plan.half_rows / plan.tiles > 5
+
+
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("columns", [128, 150])

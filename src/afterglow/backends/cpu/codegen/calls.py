@@ -59,10 +59,14 @@ class Call:
     def chunks(self) -> int:
         """The number of pieces that its units are divided into, by the most threads.
 
-        Of ranged units it is the most: `write_division` has the code count them.
+        Of ranged units it is the most: `write_division` has the code count them. Of stretches it is
+        their number by a power of two, so that fewer threads can divide between stretches.
         """
-        most = min(largest(self.function.units), MOST_CHUNKS)
-        return max(1, min(most, int(self.function.work / CHUNK)))
+        most = min(largest(self.function.units), MOST_CHUNKS, int(self.function.work / CHUNK))
+        stretches = self.function.stretches
+        if 0 < stretches <= most:
+            return stretches << (most // stretches).bit_length() - 1
+        return max(1, most)
 
 
 def scratch_of(calls: Iterable[Call]) -> int:

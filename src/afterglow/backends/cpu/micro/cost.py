@@ -87,6 +87,8 @@ TWO_HEIGHTS = 1.02
 """Code with tiles of two heights rather than one."""
 TILE_CODE = 0.01
 """The part of a convolution's time that one more copy of the code of a tile costs."""
+FAR_PANEL = 3 / 8
+"""What reading a vector of 512 bits costs a tile besides its load, from the second cache."""
 CACHE_COLLISION = 1.5
 """Steps whose rows push each other out of the first cache."""
 

@@ -95,6 +95,8 @@ class KernelFunction:
     """Whether it may run at the same time as the phase before it."""
     share: float | None = None
     """What it counts for in the work of a run, if other than its own: it may stand for others."""
+    stretches: int = 0
+    """Stretches that its units are best done in, each by one thread; 0 if any units do as well."""
 
     @property
     def ranged_work(self) -> float:

@@ -20,6 +20,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 )
 from afterglow.backends.cpu.micro.tile import tiles_of_block
 from afterglow.support.lazy_dataclass import dataclass
+from afterglow.types.extent import is_ranged
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,12 @@ class TileUnits:
     def count(self) -> int:
         """The number of units."""
         return self.tiles * self.panels
+
+    @property
+    def stretches(self) -> int:
+        """Stretches of all units; 0 if it is found as the code runs how many there are."""
+        count = self.blocks * self.panels
+        return 0 if is_ranged(count) or is_ranged(self.tiles) else count
 
     def write(self, e: Emitter, begin: Value, end: Value, write: Callable[[Stretch], None]) -> None:
         """Write a loop over the stretches of a range of units."""

@@ -19,6 +19,7 @@ from afterglow.backends.cpu.llvm.emitter import (
     select,
     smaller,
 )
+from afterglow.backends.cpu.micro.cost import FAR_PANEL
 from afterglow.backends.cpu.target import Target
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType, f32, f64, i32, i64, u32, u64
@@ -89,6 +90,17 @@ def most_rows(target: Target, vectors: int, dtype: DType) -> int:
     registers = 8 if few else target.vector_registers
     products = 0 if target.fma and dtype.is_float else 1
     return max(1, (registers - vectors - 1 - products) // vectors)
+
+
+def panel_cost(tile: RegisterTile, depth: int, target: Target, dtype: DType = f32) -> float:
+    """What a step of a tile costs because its panel is too large for the first cache, if it is.
+
+    A core with two units for the longest vectors computes low tiles faster than panels come.
+    """
+    near = depth * tile.columns * dtype.itemsize <= target.caches.l1 // 2
+    if near or target.vector_bits < 512:
+        return 0.0
+    return FAR_PANEL * tile.columns * dtype.bits / 512
 
 
 @dataclass(frozen=True)

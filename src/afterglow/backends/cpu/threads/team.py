@@ -117,6 +117,19 @@ def _write_alone(e: Emitter, recording: ThreadSystem | None) -> None:
         log.done()
 
 
+def _fewer(e: Emitter, chunks: Value, shares: Value, most: Value) -> Value:
+    """Chunks enough for a team, where that can be of two or four or more neighbours each.
+
+    So they begin where some of all chunks begin: with a stretch, if units have stretches.
+    """
+
+    def can_be_halved(state: list[Value]) -> Value:
+        return (state[0] > most) & equal(remainder(state[0], shares * 2), 0)
+
+    (fewer,) = e.iterate([chunks], lambda state: [state[0] >> 1], while_=can_be_halved)
+    return select(fewer > most * 2, most, fewer)
+
+
 def _write_member(e: Emitter, system: ThreadSystem, recording: bool) -> None:
     """Take chunks until none is left, then wait for those that others took."""
     team, step, bases, units, chunks = _parameters(e)
@@ -126,7 +139,7 @@ def _write_member(e: Emitter, system: ThreadSystem, recording: bool) -> None:
     counters = e.load_pointer(team, _COUNTERS, i8)
     place, shares, backwards = (team.load(word) for word in (_PLACE, _SHARES, _BACKWARDS))
     team.store(1 - backwards, _BACKWARDS)
-    chunks = smaller(chunks, team.load(_CHUNKS))
+    chunks = _fewer(e, chunks, shares, team.load(_CHUNKS))
     e.store_pointer(team, _COUNTERS, counters + _counted(shares))
 
     def do_chunks(number: Value, before: list[Value]) -> list[Value]:

@@ -23,6 +23,7 @@ from afterglow.backends.cpu.llvm.emitter import Index, Pointer, Value
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest, Phase
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import sum_type, tiles_of_block
+from afterglow.backends.cpu.micro.unit_order import OrderedUnits
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import largest
 
@@ -64,11 +65,13 @@ class _Product:
         self.weight, self.bias = factors.panels_in(p), factors.bias_in(p)
         self.x = pointer_to_x(p)
         self.sink = p.sink()
+        panels = plan.geometry.groups * plan.panels.count
+        self.units = OrderedUnits(p, panels, plan.blocks, plan.order)
 
     def write(self, unit: Value) -> None:
         """One unit: a panel of a group, on a block of tiles."""
         e, panels, geometry = self.e, self.plan.panels, self.plan.geometry
-        place, block = self._place(unit)
+        place, block = self.units.place(unit)
         group, number = (e.index(part) for part in split(place, panels.count))
         first, last = tiles_of_block(e, block, self.plan.tiles.count, self.plan.blocks)
         x = self.x + group * geometry.group_stride
@@ -78,13 +81,6 @@ class _Product:
             bias = None if self.bias is None else self.bias + column
             side = _Side(x, factors, columns, bias)
             self._write_tiles(side, first, last)
-
-    def _place(self, unit: Value) -> tuple[Index, Index]:
-        """The panel, counted through all groups, and the block of a unit."""
-        if not self.plan.by_block:
-            return split(unit, self.plan.blocks)
-        block, panel = split(unit, self.plan.geometry.groups * self.plan.panels.count)
-        return panel, block
 
     def _write_tiles(self, side: _Side, first: Index, last: Index) -> None:
         tiles, e = self.plan.tiles, self.e

@@ -23,6 +23,7 @@ from afterglow.backends.cpu.micro.cost import (
 from afterglow.backends.cpu.micro.panels import Panels
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, most_rows, split_rows
+from afterglow.backends.cpu.micro.unit_order import UnitOrder
 from afterglow.backends.cpu.target import Target
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
@@ -132,15 +133,14 @@ class PixelTiles:
 class ConvPlan:
     """How a convolution is computed. A unit is a panel of a group, on a block of tiles.
 
-    Neighbouring units share their panel, or their block if `by_block`. Panels that few tiles read
-    are fetched ahead.
+    Panels that few tiles read are fetched ahead.
     """
 
     geometry: Geometry
     tiles: PixelTiles
     panels: Panels
     blocks: int
-    by_block: bool
+    order: UnitOrder
 
     @staticmethod
     def of(geometry: Geometry, target: Target, dtype: DType) -> ConvPlan:
@@ -149,12 +149,11 @@ class ConvPlan:
         wanted = _wanted_blocks(geometry, panels)
         rows_bytes = dtype.itemsize * geometry.rows * geometry.inner * geometry.groups
         weight_bytes = dtype.itemsize * geometry.depth * geometry.results * geometry.groups
-        fast = target.caches.l2 // 2
-        by_block = largest(rows_bytes) > fast >= weight_bytes > 0
-        if by_block:
-            wanted = larger_extent(wanted, rows_bytes * 2 // fast)
+        order = UnitOrder.of(rows_bytes, weight_bytes, target)
+        if order is UnitOrder.BLOCKS:
+            wanted = larger_extent(wanted, rows_bytes * 4 // target.caches.l2)
         blocks = smaller_extent(smaller_extent(wanted, MOST_BLOCKS), tiles.count)
-        return ConvPlan(geometry, tiles, panels, larger_extent(blocks, 1), by_block)
+        return ConvPlan(geometry, tiles, panels, larger_extent(blocks, 1), order)
 
     @property
     def units(self) -> int:

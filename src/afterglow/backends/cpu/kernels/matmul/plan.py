@@ -10,7 +10,7 @@ from afterglow.backends.cpu.kernels.strassen import StrassenPlan
 from afterglow.backends.cpu.micro.cost import GEMM_UNITS, NO_FREE_REGISTER, TWO_HEIGHTS
 from afterglow.backends.cpu.micro.lanes import full_lanes
 from afterglow.backends.cpu.micro.storage_format import storage_type
-from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, most_rows, sum_type
+from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, most_rows, panel_cost, sum_type
 from afterglow.backends.cpu.target import Target
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import DType
@@ -175,6 +175,7 @@ def _cost(problem: GemmProblem, tile: RegisterTile, target: Target) -> float:
     products = rows * tile.vectors * max(0.5, bits / 512)
     loads = (rows + tile.vectors) / 2
     crowding = loads / (4 if bits >= 512 else 2)
+    crowding += panel_cost(tile, problem.depth, target, sum_type(problem.lhs.dtype))
     code = TWO_HEIGHTS if problem.rows % tiles else 1.0
     used = (tile.rows + 1) * tile.vectors + 1
     tight = NO_FREE_REGISTER if used >= target.vector_registers and problem.rows > FEW_ROWS else 1.0

@@ -15,6 +15,7 @@ from afterglow.backends.cpu.micro.accumulate import FEW_TILES
 from afterglow.backends.cpu.micro.cost import BYTE_RESULT_VECTOR, BYTE_UNIT
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.micro.tile import ENOUGH_SUMS, TileRun, split_rows
+from afterglow.backends.cpu.micro.unit_order import UnitOrder
 from afterglow.backends.cpu.target import Target
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import is_ranged, larger_extent, largest, smaller_extent, smallest
@@ -46,8 +47,7 @@ class QuantizedPlan:
     stride: int
     runs: tuple[TileRun, ...]
     blocks: int
-    by_block: bool
-    """Whether neighbouring units share a block of rows, rather than a panel."""
+    order: UnitOrder
 
     @property
     def most(self) -> int:
@@ -119,23 +119,26 @@ def cut_rows(
         runs: tuple[TileRun, ...] = (TileRun(rows, 0, -(-largest(last) // rows), 0),)
     else:
         runs = tuple(split_rows(last, rows))
-    plan = QuantizedPlan(panels, Axes(tuple(before), tuple(jumps)), last, stride, runs, 1, False)
-    blocks, by_block = _blocks(problem, panels, plan.tiles, target)
-    return replace(plan, blocks=blocks, by_block=by_block)
+    plan = QuantizedPlan(
+        panels, Axes(tuple(before), tuple(jumps)), last, stride, runs, 1, UnitOrder.PANELS
+    )
+    blocks, order = _blocks(problem, panels, plan.tiles, target)
+    return replace(plan, blocks=blocks, order=order)
 
 
 def _blocks(
     problem: QuantizedProblem, panels: BytePanels, tiles: int, target: Target
-) -> tuple[int, bool]:
+) -> tuple[int, UnitOrder]:
     """Units large enough to be handed out, in an order that reads slow memory least."""
     units = largest(problem.batches) * problem.groups * panels.count
     wanted = math.ceil(problem.work / BYTE_UNIT / max(1, units))
     row_bytes = largest(problem.rows) * problem.depth * problem.reading.dtype.itemsize
-    fast = target.caches.l2 // 2
-    by_block = row_bytes > fast and problem.lines * WORD_BYTES * problem.columns <= fast
-    if by_block:
-        wanted = max(wanted, 4 * row_bytes // fast)
-    return larger_extent(1, smaller_extent(min(wanted, MOST_BLOCKS), tiles)), by_block
+    order = UnitOrder.of(row_bytes, problem.lines * WORD_BYTES * problem.columns, target)
+    if order is UnitOrder.CHUNKS and largest(problem.batches) * problem.groups > 1:
+        order = UnitOrder.PANELS
+    if order is UnitOrder.BLOCKS:
+        wanted = max(wanted, 8 * row_bytes // target.caches.l2)
+    return larger_extent(1, smaller_extent(min(wanted, MOST_BLOCKS), tiles)), order
 
 
 def _cost(plan: QuantizedPlan, full: int) -> float:

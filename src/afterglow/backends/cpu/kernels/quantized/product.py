@@ -20,6 +20,7 @@ from afterglow.backends.cpu.micro.cost import PACKED_ELEMENT
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds, KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import TileRun, each_height, ranged_tile, tiles_of_block
+from afterglow.backends.cpu.micro.unit_order import OrderedUnits
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.dtype import i32
 from afterglow.types.extent import is_ranged, largest
@@ -90,6 +91,7 @@ class Product(_Rows, ABC):
         self.starts = plan.panels.starts(p)
         self.shifts = _shifts(p, problem)
         self.output = QuantizedOutput(p, plan.panels)
+        self.units = OrderedUnits(p, plan.panels.count, plan.blocks, plan.order)
 
     @abstractmethod
     def write_block(self, block: Block) -> None:
@@ -110,12 +112,9 @@ class Product(_Rows, ABC):
     def _place_of(self, unit: Value) -> tuple[Index, Index, Index, Index]:
         """Batch, group, panel and block of a unit."""
         panels, blocks = self.panels.count, self.plan.blocks
-        if self.plan.by_block:
-            rest, panel = split(unit, panels)
-            rest, block = split(rest, blocks)
-        else:
-            rest, block = split(unit, blocks)
-            rest, panel = split(rest, panels)
+        several = largest(self.problem.batches) * self.problem.groups > 1
+        rest, own = split(unit, panels * blocks) if several else (0, unit)
+        panel, block = self.units.place(own)
         batch, group = split(rest, self.problem.groups)
         return batch, group, panel, block
 

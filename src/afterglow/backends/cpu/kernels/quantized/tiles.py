@@ -40,6 +40,7 @@ from afterglow.backends.cpu.llvm.emitter import (
 from afterglow.backends.cpu.micro.cost import TILE_GAIN
 from afterglow.backends.cpu.micro.kernel import KernelRequest, Phase, Storage
 from afterglow.backends.cpu.micro.tile import TileRun, tiles_of_block
+from afterglow.backends.cpu.micro.unit_order import UnitOrder
 from afterglow.backends.cpu.target import Target
 from afterglow.types import Array
 from afterglow.types.extent import is_ranged
@@ -125,7 +126,7 @@ def _blocked(problem: QuantizedProblem, plan: QuantizedPlan, target: Target) -> 
         return plan
     bytes_of_rows = (problem.reading.size + problem.rows * problem.columns) * itemsize
     wanted = min(-(-bytes_of_rows // max(target.caches.l1, 1)), -(-plan.tiles // HEIGHT))
-    return replace(plan, blocks=max(plan.blocks, wanted), by_block=True)
+    return replace(plan, blocks=max(plan.blocks, wanted), order=UnitOrder.BLOCKS)
 
 
 def _cost(problem: QuantizedProblem, plan: QuantizedPlan) -> float:

@@ -72,6 +72,7 @@ def write_strassen(k: Kernel, plan: StrassenPlan) -> None:
     with k.phase(plan.units, plan.product.work, STRASSEN) as p:
         multiply = _Multiply(p, plan)
         if not plan.apart:
+            p.function.stretches = plan.tile_units.stretches
             plan.tile_units.write(p.e, p.begin, p.end, multiply.write_stretch)
             return
         lhs = p.pointer(plan.product.lhs)

@@ -16,7 +16,14 @@ from afterglow.backends.cpu.micro.cost import (
     unevenness,
 )
 from afterglow.backends.cpu.micro.stretches import TileUnits
-from afterglow.backends.cpu.micro.tile import LINE, RegisterTile, TileRun, most_rows, split_rows
+from afterglow.backends.cpu.micro.tile import (
+    LINE,
+    RegisterTile,
+    TileRun,
+    most_rows,
+    panel_cost,
+    split_rows,
+)
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
 from afterglow.support.lazy_dataclass import dataclass
@@ -250,5 +257,6 @@ def _step_cost(product: StrassenProduct, target: Target, tile: RegisterTile) -> 
     if (tile.rows + 1) * tile.vectors + 1 >= target.vector_registers:
         code *= NO_FREE_REGISTER
     loads = (rows + tile.vectors) / (8 if target.vector_bits >= 512 else 2)
+    loads += panel_cost(tile, -(-product.depth // 2), target)
     uneven = unevenness(tiles * panels // 2)
     return code * uneven * tiles * panels * (rows * tile.vectors + loads)
