@@ -125,7 +125,7 @@ def test_chunks_follow_from_the_work_alone() -> None:
     assert call(1000, 4 * (1 << 16)).chunks == 4
 
 
-STRETCHES = [(24, 96), (18, 72), (100, 100), (200, MOST_CHUNKS)]
+STRETCHES = [(24, 384), (18, 288), (100, 400), (200, 400), (600, MOST_CHUNKS)]
 
 
 @pytest.mark.parametrize(("stretches", "chunks"), STRETCHES)
