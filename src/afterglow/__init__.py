@@ -206,7 +206,7 @@ def _imported(name: str, module: str) -> _typing.Any:
     """A module; what it lacks is an error that says what to install."""
     collection = _importlib.import_module("afterglow.support.collection")
     try:
-        with collection.without_collecting(stays=True):
+        with collection.without_collecting(permanent=True):
             return _importlib.import_module(module)
     except ModuleNotFoundError as error:
         packages = _importlib.import_module("afterglow.support.packages")

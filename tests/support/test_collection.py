@@ -33,7 +33,7 @@ def test_garbage_that_was_made_meanwhile_is_found_soon() -> None:
 
 
 def test_what_stays_is_old_and_garbage_in_it_is_found_later() -> None:
-    with without_collecting(stays=True):
+    with without_collecting(permanent=True):
         node = weakref.ref(Node())
         kept = [[] for _ in range(10_000)]
     assert gc.get_count()[0] < len(kept)
@@ -55,7 +55,7 @@ def test_a_program_that_searches_for_no_garbage_keeps_to_it() -> None:
 def test_what_a_program_has_frozen_stays_frozen() -> None:
     gc.freeze()
     try:
-        with without_collecting(stays=True):
+        with without_collecting(permanent=True):
             pass
         assert gc.get_freeze_count()
     finally:

@@ -180,7 +180,7 @@ def compile(
     if cached is not None:
         return cached
     with needed_for("compiling a model"):
-        with without_collecting(stays=True):
+        with without_collecting(permanent=True):
             # here, because importing the compiler takes longer than loading a cached model
             from afterglow.driver.compile import compile_with  # noqa: PLC0415
 
