@@ -40,7 +40,10 @@ def main() -> None:
     parser.add_argument("--model", default="double")
     parser.add_argument("--grpc")
     given = parser.parse_args()
-    checks = conformance(Subject(given.url.rstrip("/"), given.model, given.grpc))
+    subject = Subject(given.url.rstrip("/"), given.model, given.grpc)
+    if reason := subject.unfit():
+        parser.error(reason)
+    checks = conformance(subject)
     print("\n".join(lines(checks)))
     if not has_kserve():
         print("not asked through KServe's clients: pip install kserve")

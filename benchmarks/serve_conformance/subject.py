@@ -48,6 +48,19 @@ class Subject:
         except ValueError:
             return answer.status, text.decode(errors="replace")
 
+    def unfit(self) -> str:
+        """Why the answers of its model could not be compared; empty if they can."""
+        try:
+            status, found = self.ask("GET", f"/v2/models/{self.model}")
+        except OSError as error:
+            return f"{self.url} does not answer: {error}"
+        if status != 200:
+            return f"{self.url} has no model {self.model!r} ({status}): name one with --model"
+        inputs = [(x["datatype"], [*map(int, x["shape"])]) for x in found.get("inputs", ())]
+        if inputs not in ([("FP32", [-1, 4])], [("FP32", [1, 4])]):
+            return f"{self.model!r} takes {inputs}, not one FP32 input of shape [-1, 4] or [1, 4]"
+        return ""
+
     def check(self, name: str, question: Callable[[], tuple[bool, str]]) -> None:
         """Ask a question and note whether the answer is right."""
         try:
