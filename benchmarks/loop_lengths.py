@@ -93,3 +93,20 @@ class Merged(nn.Module):
             else:
                 rows = torch.cat([rows[:-1], torch.tanh(rows[-1:] + row)])
         return rows
+
+
+class Masked(nn.Module):
+    """A state of which a mask chooses the rows that are replaced."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The last state."""
+        state = torch.zeros_like(x[0])
+        for step in range(x.size(0)):
+            new = torch.tanh(self.linear(state) + x[step])
+            mask = new.sum(1) > 0
+            state[mask] = new[mask]
+        return state

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.common.movement import counts, index_tuples, integer_constant, reshaped
-from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.definition.context import Imported, NodeContext
+from afterglow.frontends.definition.model import BY_PLACES, MASKED, PICKED, ROWS_DOMAIN, WHOLE
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import elementwise as e
@@ -23,7 +26,7 @@ from afterglow.ops.movement import slice_axis
 from afterglow.ops.rules import normal_axis
 from afterglow.ops.scatter import ScatterElements
 from afterglow.support.errors import ModelError
-from afterglow.types.dtype import i64
+from afterglow.types.dtype import boolean, i64
 
 _REDUCTIONS = {reduction.value: reduction for reduction in ScatterReduction}
 
@@ -59,6 +62,36 @@ def scatter_elements(n: NodeContext) -> Value:
 def scatter_nd(n: NodeContext) -> Value:
     """Slices put in by index tuples."""
     return n.emit(ScatterND(n.choice("reduction", _REDUCTIONS, "none")), n[0], n[1], n[2])
+
+
+@onnx_op(MASKED, domain=ROWS_DOMAIN)
+def masked(n: NodeContext) -> Sequence[Imported | None]:
+    """All elements by the mask, if shapes agree so that it makes no difference; else by places."""
+    if not _agrees_as_whole(n):
+        return n.inline(BY_PLACES)
+    x, full, (new,) = n[0], n[3], n.inline(WHOLE)
+    if not isinstance(new, Value) or new.type != x.type:
+        return n.inline(BY_PLACES)
+    ones = (1,) * (x.type.rank - full.type.rank)
+    flags = as_dtype(n, reshaped(n, full, (*full.type.shape, *ones)), boolean)
+    return [n.emit(e.Where(), flags, new, x)]
+
+
+def _agrees_as_whole(n: NodeContext) -> bool:
+    """Whether each chosen element comes from its own place in tensors of one shape."""
+    x, mask, spread, full, *others = (value.type for value in n.values())
+    picked = n.integer(PICKED)
+    inner = x.rank - mask.rank
+    is_plain = not n.graph_attribute(WHOLE).node
+    return (
+        inner >= 0
+        and mask.shape == x.shape[: mask.rank]
+        and spread.shape == (*mask.shape, *[1] * (spread.rank - mask.rank))
+        and full.shape in (mask.shape, x.shape)
+        and all(each.shape == x.shape for each in others[:picked])
+        and all(each.rank <= inner for each in others[picked:])
+        and (is_plain or x.dtype.is_float)
+    )
 
 
 @onnx_op("TensorScatter")
