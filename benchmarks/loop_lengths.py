@@ -110,3 +110,14 @@ class Masked(nn.Module):
             mask = new.sum(1) > 0
             state[mask] = new[mask]
         return state
+
+
+class Shortened(nn.Module):
+    """Rows of which the least one is left out until their mean is high."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The rows that are left."""
+        while x.size(0) > 1 and bool(x.mean() < 1.0):
+            least = int(x.sum(1).argmin())
+            x = torch.cat([x[:least], x[least + 1 :]])
+        return x

@@ -88,6 +88,15 @@ PLACES = """
     tuples = Transpose (found)
     next = GatherND (past, tuples)
 """
+CUT = """
+    sums = ReduceSum <keepdims = 0> (past, second)
+    place = ArgMin <axis = 0, keepdims = 0> (sums)
+    cut = Unsqueeze (place, first)
+    behind = Add (cut, second)
+    head = Slice (past, first, cut, first)
+    tail = Slice (past, behind, all, first)
+    next = Concat <axis = 0> (head, tail)
+"""
 BODIES = {"window": WINDOW, "last": LAST, "stack": STACK, "merge": MERGE, "mask": MASK}
 BODIES |= {"places": PLACES}
 
@@ -165,6 +174,49 @@ def test_a_loop_without_a_limit_is_bounded_by_what_it_takes_away() -> None:
     mask = MASK.replace("(past,", "(past_again,")
     text = _text(head, rest, mask, LENGTH, "goes_on = Greater (length, none)", start="all")
     _check(text.replace("Loop (often,", "Loop (,"), range(3))
+
+
+@pytest.mark.usefixtures("no_bodies")
+def test_a_row_is_cut_out_of_the_middle_while_there_are_some() -> None:
+    ends = "goes_on = Greater (length, none)"
+    text = _text(CUT, "row = ReduceSum <keepdims = 0> (past, first)", LENGTH, ends, start="all")
+    _check(text)
+    _check(text.replace("Loop (often,", "Loop (,"), range(2))
+
+
+@pytest.mark.usefixtures("no_bodies")
+def test_a_condition_of_two_parts_says_that_there_are_elements() -> None:
+    """As `while x.size(0) > 1 and x.sum() < 0` is exported: the second part is a branch."""
+    both = """
+        several = Greater (length, one)
+        goes_on = If (several) <
+            then_branch = t () => (bool small) {
+                total = ReduceSum <keepdims = 0> (next)
+                small = Less (total, zero)
+            }, else_branch = f () => (bool no) { no = Identity (false) }
+        >
+    """
+    text = _text(CUT, "row = ReduceSum <keepdims = 0> (past, first)", LENGTH, both, start="all")
+    text = text.replace("Loop (often,", "Loop (,").replace(
+        "<float zero", "<bool false = {0}, float zero"
+    )
+    _check(text, range(4))
+
+
+@pytest.mark.usefixtures("no_bodies")
+@pytest.mark.parametrize("gap", ["first", "second", "pair"])
+def test_rows_are_cut_at_a_place_that_may_lie_behind_the_last_one(gap: str) -> None:
+    """It is one of x, whichever rows are left."""
+    cut = CUT.replace("(past, second)", "(turned, second)").replace(
+        "(cut, second)", f"(cut, {gap})"
+    )
+    text = _text("turned = Mul (x, part)", cut, GOES_ON, SUM, start="all")
+    _check(text.replace("<float zero", "<int64[1] pair = {2}, float zero"))
+
+
+def test_rows_that_data_cut_from_either_end_are_right() -> None:
+    anywhere = CUT.replace("ArgMin <axis = 0, keepdims = 0> (sums)", "Identity (number)")
+    _check(_text(anywhere, GOES_ON, SUM, start="all"), range(3))
 
 
 def test_a_read_of_what_is_empty_is_an_error() -> None:
