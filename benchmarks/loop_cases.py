@@ -102,6 +102,7 @@ CASES = (
     _scripted(lengths.Queue, lambda d: [_normal(d, 30, 8)], _ROWS),
     _scripted(lengths.Merged, lambda d: [_normal(d, 30, 8)], _ROWS),
     _scripted(lengths.Shortened, lambda d: [_normal(d, 30, 8)], _ROWS),
+    _scripted(lengths.Active, lambda d: [_normal(d, 12, 16)], _ROWS),
     _scripted(lengths.Masked, lambda d: [_normal(d, 20, 6, 16)], _ROWS),
     _written("GROWING_TOKENS", lambda d: {"tokens": _tokens(d, 4), "steps": _STEPS}),
     _written("GROWING_CACHE", lambda d: {"x": _normal(d, 1, 64), "steps": _STEPS}),

@@ -121,3 +121,22 @@ class Shortened(nn.Module):
             least = int(x.sum(1).argmin())
             x = torch.cat([x[:least], x[least + 1 :]])
         return x
+
+
+class Active(nn.Module):
+    """Rows that are computed anew until they are small; those that are not are fewer each time."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The rows as they were last."""
+        active = torch.arange(x.size(0))
+        for _ in range(20):
+            if active.numel() == 0:
+                break
+            rows = torch.tanh(self.linear(x[active]) * 1.5)
+            x = x.index_put((active,), rows)
+            active = active[rows.abs().max(1)[0] > 0.5]
+        return x

@@ -214,6 +214,27 @@ def test_rows_are_cut_at_a_place_that_may_lie_behind_the_last_one(gap: str) -> N
     _check(text.replace("<float zero", "<int64[1] pair = {2}, float zero"))
 
 
+@pytest.mark.usefixtures("no_bodies")
+def test_a_loop_breaks_early_once_there_are_no_elements() -> None:
+    """In the first iteration the condition is known, and only one branch is part of the body."""
+    early = f"""
+        sizes = Shape (past)
+        depth = Gather (sizes, none)
+        empty = Equal (depth, none)
+        next, goes_on = If (empty) <
+            then_branch = t () => (float[e, 3] same, bool no) {{
+                same = Identity (past)
+                no = Identity (false)
+            }}, else_branch = f () => (float[g, 3] left, bool yes) {{
+                {PLACES.replace("next =", "left =")}
+                yes = Identity (on)
+            }}
+        >
+    """
+    text = _text(early, "row = Identity (part)", start="all")
+    _check(text.replace("<float zero", "<bool false = {0}, float zero"))
+
+
 def test_rows_that_data_cut_from_either_end_are_right() -> None:
     anywhere = CUT.replace("ArgMin <axis = 0, keepdims = 0> (sums)", "Identity (number)")
     _check(_text(anywhere, GOES_ON, SUM, start="all"), range(3))
