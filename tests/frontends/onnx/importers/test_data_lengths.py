@@ -21,8 +21,9 @@ ROWS = 8
 LOOP = """
     <ir_version: 10, opset_import: ["": 17]>
     main (float[8, 3] x, int64[8] numbers, float[k] times) => (float[m, 3] y, float[r, 3] rows)
-        <float zero = {0.0}, int64 none = {0}, int64 one = {1}, int64 two = {2},
-         int64[1] first = {0}, int64[1] second = {1}, int64[1] last = {-1}, int64[1] three = {-3},
+        <float zero = {0.0}, float one_half = {0.5},
+         int64 none = {0}, int64 one = {1}, int64 two = {2}, int64[1] first = {0},
+         int64[1] second = {1}, int64[1] last = {-1}, int64[1] three = {-3},
          int64[1] all = {9223372036854775807}> {
         true = Constant <value = bool {1}> ()
         shape = Shape (times)
@@ -88,6 +89,17 @@ PLACES = """
     tuples = Transpose (found)
     next = GatherND (past, tuples)
 """
+TWICE = (
+    PLACES.replace("next =", "some =")
+    + """
+    sums = ReduceSum <keepdims = 0> (some, second)
+    low = Less (sums, one_half)
+    low_found = NonZero (low)
+    low_tuples = Transpose (low_found)
+    fewer = GatherND (some, low_tuples)
+    next = Softmax <axis = 1> (fewer)
+"""
+)
 CUT = """
     sums = ReduceSum <keepdims = 0> (past, second)
     place = ArgMin <axis = 0, keepdims = 0> (sums)
@@ -98,7 +110,7 @@ CUT = """
     next = Concat <axis = 0> (head, tail)
 """
 BODIES = {"window": WINDOW, "last": LAST, "stack": STACK, "merge": MERGE, "mask": MASK}
-BODIES |= {"places": PLACES}
+BODIES |= {"places": PLACES, "places twice": TWICE}
 
 PART = """
     end = Unsqueeze (number, first)
@@ -150,7 +162,7 @@ def _feed(draw: np.random.Generator, count: int) -> dict[str, Array]:
 @pytest.mark.usefixtures("no_bodies")
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_a_value_is_as_long_as_data_tell(body: str) -> None:
-    _check(_text(body, GOES_ON, SUM, start="all" if body in (MASK, PLACES) else "second"))
+    _check(_text(body, GOES_ON, SUM, start="all" if body in (MASK, PLACES, TWICE) else "second"))
 
 
 @pytest.mark.usefixtures("no_bodies")
