@@ -108,6 +108,14 @@ def test_places_that_something_else_reads_are_found_as_well() -> None:
     _check(proto)
 
 
+def test_rows_are_put_where_rows_were_taken() -> None:
+    changed = PICKED + "soft = Softmax <axis = 1> (rows)" + SPREAD.replace("(rows,", "(soft,")
+    proto = _proto(changed)
+    before = ["NonZero", "Transpose", "GatherND", "Softmax", "Unsqueeze", "Shape", "Expand"]
+    assert _ops(proto) == [*before, "MaskedRows"]
+    _check(proto)
+
+
 OTHERS = {
     "sums": PICKED + 'y = ScatterND <reduction = "add"> (x, places, rows)',
     "other rows": PLACES + "rows = Reshape (new, minus)" + SPREAD,
@@ -149,7 +157,13 @@ LOOP = """
 """
 
 
-@pytest.mark.parametrize("rows", [DIRECT, SPREAD], ids=["by rows", "by elements"])
+SOFT = "soft = Softmax <axis = 0> (rows)" + SPREAD.replace("(rows,", "(soft,")
+"""Where no element is computed alone."""
+
+
+@pytest.mark.parametrize(
+    "rows", [DIRECT, SPREAD, SOFT], ids=["by rows", "by elements", "of all rows together"]
+)
 def test_the_body_of_a_loop_is_code(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("the host drives a body")

@@ -252,6 +252,9 @@ ROWS_DOMAIN, FIRST_ROWS, SEQUENCE_OF_ROWS = "afterglow.rows", "FirstRows", "Sequ
 MASKED, BY_PLACES, WHOLE, PICKED = "Masked", "by_places", "whole", "picked"
 """The op that overwrites what a mask chooses, its two forms, and how many tensors it reads so."""
 
+MASKED_ROWS = "MaskedRows"
+"""The op that does so by places of rows; it has the form `BY_PLACES`, too."""
+
 CUT_AXES = "cut_axes"
 """The attribute of a loop with the axes along which carried values may become longer."""
 

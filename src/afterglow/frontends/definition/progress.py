@@ -8,6 +8,7 @@ from afterglow.frontends.base import MOST_DECIDING, HostNode, Partition, Progres
 from afterglow.frontends.definition.model import (
     FIRST_ROWS,
     MASKED,
+    MASKED_ROWS,
     GraphDef,
     NodeDef,
     model_name,
@@ -22,6 +23,7 @@ _ON_HOST = frozenset(
         *("Compress", "NonMaxSuppression", "NonZero", "Range", "Slice", "StringSplit", "Unique"),
         FIRST_ROWS,
         MASKED,
+        MASKED_ROWS,
     }
 )
 """Ops best run where they are: fewer shapes come out of them than values go in."""

@@ -2,8 +2,10 @@
 
     y[mask] = f(x[mask])  ->  y = where(mask, f(x), y)
 
-Of places only data tell how many there are; a choice by the mask needs none. Whether the shapes
-are such that both mean the same is seen when the node is imported: `MASKED` has both forms.
+Of places only data tell how many there are; a choice by the mask needs none. Where f is not
+computed element by element, at least rows are put where rows were taken, not element by element:
+then there is one number of places, not two. Whether the shapes are such that all of it means the
+same is seen when the node is imported: `MASKED` and `MASKED_ROWS` have the original form, too.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import replace
 from afterglow.frontends.definition.model import (
     BY_PLACES,
     MASKED,
+    MASKED_ROWS,
     PICKED,
     ROWS_DOMAIN,
     WHOLE,
@@ -78,6 +81,15 @@ def _operand(node: NodeDef | None, index: int) -> str:
     return node.input[index] if node is not None and index < len(node.input) else ""
 
 
+def _mask_of(names: Producers, places: str) -> str:
+    """The mask of which a name is the places, a row for each; nothing if it is something else."""
+    turned = names.producer(places, "Transpose")
+    order = turned and turned.attributes.get("perm")
+    if turned is None or (order and order.value != (1, 0)):
+        return ""
+    return _operand(names.producer(_operand(turned, 0), "NonZero"), 0)
+
+
 def _match(names: Producers, scatter: NodeDef) -> _Match | None:
     """What a node overwrites by a mask; None if it does something else."""
     if scatter.op_type != "ScatterND" or scatter.domain:
@@ -88,7 +100,7 @@ def _match(names: Producers, scatter: NodeDef) -> _Match | None:
     if reduction is not None and reduction.value != "none":
         return None
     match = _Match(names, scatter)
-    return match if match.is_complete else None
+    return match if match.is_whole or match.rows else None
 
 
 class _Match:
@@ -105,17 +117,22 @@ class _Match:
         self.picked: dict[str, None] = {}
         self.others: dict[str, None] = {}
         self.whole: dict[str, NodeDef] = {}
-        self.mask = self.spread = self.result = ""
+        self.mask = self.spread = self.result = self.rows = self.places = ""
+        self.is_whole = False
         _, places, updates = scatter.input
         self.full = self._mask_of(places)
-        if self.full:
-            self.result = self._whole(self._rows(places, updates))
-            self.spread = self._spread()
+        if not self.full:
+            return
+        rows = self._rows(places, updates)
+        self.result = self._whole(rows)
+        self.spread = self._spread()
+        self.is_whole = self._is_whole()
+        if not self.is_whole and rows != updates:
+            self._find_places(rows)
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether it is all there."""
-        if not (self.full and self.result and self.spread and self.picked):
+    def _is_whole(self) -> bool:
+        """Whether what is scattered is computed element by element of what was chosen."""
+        if not (self.result and self.spread and self.picked):
             return False
         found = {name for node in self.nodes.values() for name in node.output}
         return not any(self.names.depends(name, found) for name in self.others)
@@ -128,11 +145,18 @@ class _Match:
 
     def _mask_of(self, places: str) -> str:
         """The mask of which a name is the places, a row for each."""
-        turned = self._made_by(places, "Transpose")
-        order = turned and turned.attributes.get("perm")
-        if turned is None or (order and order.value != (1, 0)):
-            return ""
-        return _operand(self._made_by(_operand(turned, 0), "NonZero"), 0)
+        mask = _mask_of(self.names, places)
+        if mask:
+            self._made_by(_operand(self._made_by(places, "Transpose"), 0), "NonZero")
+        return mask
+
+    def _find_places(self, rows: str) -> None:
+        """Look for places of whole rows: what is scattered may have been made row by row."""
+        self.spread = _operand(self.names.producer(self.full, "Expand"), 0)
+        self.mask = _operand(self.names.producer(self.spread, "Unsqueeze", "Reshape"), 0)
+        names = self.names.producers if self.mask else ()
+        self.places = next((x for x in names if _mask_of(self.names, x) == self.mask), "")
+        self.rows = rows if self.places else ""
 
     def _spread(self) -> str:
         """The mask before it is repeated along further axes."""
@@ -196,18 +220,21 @@ class _Match:
         """The node that has both forms."""
         inner = [node for node in nodes if id(node) in self.nodes]
         by_places = _graph(BY_PLACES, [*inner, self.scatter], self.scatter.output[0])
+        attributes = {BY_PLACES: AttributeDef(AttributeKind.GRAPH, by_places)}
+        given = (self.scatter.input[0], self.mask, self.spread, self.full)
+        if not self.is_whole:
+            return self._with_op(MASKED_ROWS, (*given, self.places, self.rows), attributes)
         whole = _graph(WHOLE, [*self.whole.values()], self.result)
+        attributes[WHOLE] = AttributeDef(AttributeKind.GRAPH, whole)
+        attributes[PICKED] = AttributeDef(AttributeKind.INT, len(self.picked))
         others = [name for name in self.others if name not in self.picked]
-        attributes = {
-            PICKED: AttributeDef(AttributeKind.INT, len(self.picked)),
-            BY_PLACES: AttributeDef(AttributeKind.GRAPH, by_places),
-            WHOLE: AttributeDef(AttributeKind.GRAPH, whole),
-        }
-        masks = (self.mask, self.spread, self.full)
-        given = (self.scatter.input[0], *masks, *self.picked, *others)
-        return NodeDef(
-            MASKED, ROWS_DOMAIN, self.scatter.name, given, self.scatter.output, attributes
-        )
+        return self._with_op(MASKED, (*given, *self.picked, *others), attributes)
+
+    def _with_op(
+        self, op: str, given: tuple[str, ...], attributes: dict[str, AttributeDef]
+    ) -> NodeDef:
+        scatter = self.scatter
+        return NodeDef(op, ROWS_DOMAIN, scatter.name, given, scatter.output, attributes)
 
 
 def _whole_name(name: str) -> str:

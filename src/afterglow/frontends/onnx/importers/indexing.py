@@ -9,7 +9,14 @@ import numpy as np
 from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.common.movement import counts, index_tuples, integer_constant, reshaped
 from afterglow.frontends.definition.context import Imported, NodeContext
-from afterglow.frontends.definition.model import BY_PLACES, MASKED, PICKED, ROWS_DOMAIN, WHOLE
+from afterglow.frontends.definition.model import (
+    BY_PLACES,
+    MASKED,
+    MASKED_ROWS,
+    PICKED,
+    ROWS_DOMAIN,
+    WHOLE,
+)
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import elementwise as e
@@ -77,20 +84,36 @@ def masked(n: NodeContext) -> Sequence[Imported | None]:
     return [n.emit(e.Where(), flags, new, x)]
 
 
+@onnx_op(MASKED_ROWS, domain=ROWS_DOMAIN)
+def masked_rows(n: NodeContext) -> Sequence[Imported | None]:
+    """Rows to the places where a mask holds, if there is one for each; else by other places."""
+    x, mask, spread, full, places, rows = n.values()
+    shape = (places.type.shape[0], *x.type.shape[mask.type.rank :])
+    if not _is_mask_of(x, mask, spread, full) or rows.type.shape != shape:
+        return n.inline(BY_PLACES)
+    return [n.emit(ScatterND(), x, places, rows)]
+
+
 def _agrees_as_whole(n: NodeContext) -> bool:
     """Whether each chosen element comes from its own place in tensors of one shape."""
-    x, mask, spread, full, *others = (value.type for value in n.values())
+    x, mask, spread, full, *others = n.values()
     picked = n.integer(PICKED)
-    inner = x.rank - mask.rank
     is_plain = not n.graph_attribute(WHOLE).node
     return (
-        inner >= 0
-        and mask.shape == x.shape[: mask.rank]
-        and spread.shape == (*mask.shape, *[1] * (spread.rank - mask.rank))
-        and full.shape in (mask.shape, x.shape)
-        and all(each.shape == x.shape for each in others[:picked])
-        and all(each.rank <= inner for each in others[picked:])
-        and (is_plain or x.dtype.is_float)
+        _is_mask_of(x, mask, spread, full)
+        and all(each.type.shape == x.type.shape for each in others[:picked])
+        and all(each.type.rank <= x.type.rank - mask.type.rank for each in others[picked:])
+        and (is_plain or x.type.dtype.is_float)
+    )
+
+
+def _is_mask_of(x: Value, mask: Value, spread: Value, full: Value) -> bool:
+    """Whether a mask is as long as x along its axes, and repeated along the others at most."""
+    shape, ones = mask.type.shape, spread.type.rank - mask.type.rank
+    return (
+        shape == x.type.shape[: len(shape)]
+        and spread.type.shape == (*shape, *[1] * ones)
+        and full.type.shape in (shape, x.type.shape)
     )
 
 
