@@ -93,3 +93,50 @@ class Merged(nn.Module):
             else:
                 rows = torch.cat([rows[:-1], torch.tanh(rows[-1:] + row)])
         return rows
+
+
+class Masked(nn.Module):
+    """A state of which a mask chooses the rows that are replaced."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The last state."""
+        state = torch.zeros_like(x[0])
+        for step in range(x.size(0)):
+            new = torch.tanh(self.linear(state) + x[step])
+            mask = new.sum(1) > 0
+            state[mask] = new[mask]
+        return state
+
+
+class Shortened(nn.Module):
+    """Rows of which the least one is left out until their mean is high."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The rows that are left."""
+        while x.size(0) > 1 and bool(x.mean() < 1.0):
+            least = int(x.sum(1).argmin())
+            x = torch.cat([x[:least], x[least + 1 :]])
+        return x
+
+
+class Active(nn.Module):
+    """Rows that are computed anew until they are small; those that are not are fewer each time."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The rows as they were last."""
+        active = torch.arange(x.size(0))
+        for _ in range(20):
+            if active.numel() == 0:
+                break
+            rows = torch.tanh(self.linear(x[active]) * 1.5)
+            x = x.index_put((active,), rows)
+            active = active[rows.abs().max(1)[0] > 0.5]
+        return x

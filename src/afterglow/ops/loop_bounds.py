@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from afterglow.graph import Constant, Function, Node, Value
+from afterglow.ops.control import If
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import And, Less, LessEqual
 from afterglow.ops.linear_forms import Condition, Interval, LinearForm, LinearForms, Unknown
@@ -242,9 +243,18 @@ def _conjunction(value: Value | None) -> tuple[list[tuple[Value, Value, int]], b
                 waiting += [one, other]
             case Node(Reshape() | Expand(), [Value() as same, *_]):
                 waiting.append(same)
+            case Node(If() as op, [Value() as condition, *_]) as node if _is_both(op, node, value):
+                waiting.append(condition)  # and more, which is not looked at
+                is_all = False
             case _:
                 is_all = is_all and isinstance(value, Constant) and bool(value.data.all())
     return found, is_all
+
+
+def _is_both(op: If, node: Node, value: Value) -> bool:
+    """Whether a boolean that a condition chooses is never true without the condition."""
+    other = op.else_branch.function.outputs[node.results.index(value)].value
+    return isinstance(other, Constant) and not other.data.any()
 
 
 def _integer(value: Value) -> Value:

@@ -14,16 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from afterglow.frontends.definition.context import GrownTensor, NodeContext
-from afterglow.graph import Value
+from afterglow.frontends.definition.context import GrownTensor, Imported, NodeContext, Span
+from afterglow.graph import Node, Value
 from afterglow.ops.conversion import Cast
 from afterglow.ops.elementwise import Add, Div, Less, Max, Min, Mod, Sub, Where
 from afterglow.ops.fill import Fill
 from afterglow.ops.indexing import Gather, Iota, ScatterND
+from afterglow.ops.linear_forms import Condition, Interval, LinearForm
 from afterglow.ops.movement import Concat, Expand, Reshape, Slice, slice_axis
 from afterglow.ops.reduction import CumSum, ReduceSum
+from afterglow.ops.search import ArgMax, ArgMin
 from afterglow.types.dtype import boolean, i64
-from afterglow.types.extent import is_ranged
+from afterglow.types.extent import is_ranged, smallest
 
 
 def may_have_data_lengths(n: NodeContext) -> bool:
@@ -41,12 +43,84 @@ def slice_by_data(
     first, last = (_counted(n, bound, extent) for bound in (start, end))
     zero = n.constant(np.array(0))
     count = n.emit(Max(), n.emit(Sub(), last, first), zero)
-    known = n.value_if_known(start)
+    known, span = n.value_if_known(start), Span(x, start, end)
     if known is not None and known.item() == 0:
-        return GrownTensor(None, axis, x, count)
+        return GrownTensor(None, axis, x, count, span=span)
     begins = n.emit(Expand((extent,)), n.emit(Reshape((1,)), first))
     places = n.emit(Add(), begins, n.emit(Iota((extent,), 0, i64)))
-    return GrownTensor(None, axis, n.emit(Gather(axis), x, _inside(n, places, extent)), count)
+    rows = n.emit(Gather(axis), x, _inside(n, places, extent))
+    return GrownTensor(None, axis, rows, count, span=span)
+
+
+def join_spans(
+    n: NodeContext, parts: Sequence[Imported | None], axis: int
+) -> list[Imported | None]:
+    """Parts to be joined, of which two are one where they are a tensor without some rows.
+
+    So it is known that both together are no longer than the tensor: x[:i] and x[i + 1:].
+    """
+    found: list[Imported | None] = []
+    for part in parts:
+        before = found[-1] if found else None
+        gap = _gap_between(n, before, part)
+        if gap is None:
+            found.append(part)
+        else:
+            assert isinstance(before, GrownTensor)
+            assert isinstance(part, GrownTensor)
+            found[-1] = _without_rows(n, before, part, gap)
+    return found
+
+
+def _gap_between(n: NodeContext, one: Imported | None, other: Imported | None) -> int | None:
+    """How many rows lie between the first ones of a tensor and others; None if they may overlap."""
+    if not isinstance(one, GrownTensor) or not isinstance(other, GrownTensor):
+        return None
+    if one.span is None or other.span is None or one.span.source is not other.span.source:
+        return None
+    first = n.value_if_known(one.span.start)
+    forms = n.graph.session.forms
+    ends, starts = forms.of(one.span.end), forms.of(other.span.start)
+    if first is None or first.item() != 0 or not ends or not starts or one.axis != other.axis:
+        return None
+    gap = starts[0] - ends[0]
+    conditions = [c for each in (one.span.end, other.span.start) for c in forms.conditions_of(each)]
+    conditions.append(Condition(ends[0], Interval(0)))
+    if gap.terms or gap.constant < 0 or not all(map(forms.holds, conditions)):
+        return None
+    return gap.constant
+
+
+def _without_rows(n: NodeContext, one: GrownTensor, other: GrownTensor, gap: int) -> GrownTensor:
+    """The first rows of a tensor and those behind a gap."""
+    assert one.span is not None
+    x, axis = one.span.source, one.axis
+    extent = whole = x.type.shape[axis]
+    if gap == 1 and smallest(whole) > 0 and _is_place(n, one.span.end, whole):
+        extent = whole - 1
+    if not is_ranged(extent) and extent == 0:
+        extent = whole
+    places = n.emit(Iota((extent,), 0, i64))
+    ends, gaps = (
+        n.emit(Expand((extent,)), n.emit(Reshape((1,)), each))
+        for each in (one.count, n.constant(np.array(gap)))
+    )
+    is_before = n.emit(Less(), places, ends)
+    places = n.emit(Where(), is_before, places, n.emit(Add(), places, gaps))
+    rows = n.emit(Gather(axis), x, _inside(n, places, whole))
+    return GrownTensor(None, axis, rows, n.emit(Add(), one.count, other.count))
+
+
+def _is_place(n: NodeContext, value: Value, extent: int) -> bool:
+    """Whether an integer is the place of an element among so many."""
+    (form,) = n.graph.session.forms.of(value) or (LinearForm(0),)
+    if form.constant or list(form.terms.values()) != [1]:
+        return False
+    ((unknown, _),) = form.terms
+    match unknown.producer:
+        case Node(ArgMax(axis) | ArgMin(axis), [Value() as x]):
+            return x.type.shape[axis] == extent
+    return False
 
 
 def _counted(n: NodeContext, bound: Value, extent: int) -> Value:

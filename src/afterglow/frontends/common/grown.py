@@ -16,6 +16,7 @@ from functools import reduce
 
 import numpy as np
 
+from afterglow.frontends.common.data_lengths import join_spans
 from afterglow.frontends.definition.context import (
     GrownTensor,
     Imported,
@@ -50,7 +51,7 @@ def concat_parts(n: NodeContext, axis: int, given: Sequence[Imported | None]) ->
     rows: Value | None = None
     count: int | Value = 0
     most = 0
-    for part in parts:
+    for part in join_spans(n, parts, axis):
         own, size = _rows_of(part, axis)
         most += part.most if isinstance(part, GrownTensor) else own.type.shape[axis]
         if rows is None:

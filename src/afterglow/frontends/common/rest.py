@@ -89,7 +89,8 @@ def _type_of(
     if not isinstance(x, GrownTensor):
         raise NeedsInliningError("a value that grew is read beside others")
     if x.count not in lengths:
-        name = f"{n.builder.name}.length{len(lengths)}"
+        # with the function's name, as rests in each other may return the same value
+        name = f"{n.builder.function.name}.{n.builder.name}.length{len(lengths)}"
         lengths[x.count] = ranged(inner_dim(name, largest(x.most)))
         bounds[lengths[x.count]] = x.most
     shape = [*x.rows.type.shape]

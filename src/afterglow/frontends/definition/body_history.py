@@ -10,7 +10,8 @@ them, not for each combination of failures.
 from __future__ import annotations
 
 from afterglow.frontends.definition.model import GraphDef
-from afterglow.frontends.definition.problems import GrowsError
+from afterglow.frontends.definition.problems import GrownReadError, GrowsError
+from afterglow.frontends.definition.rest import with_rest
 
 MOST_FAILURES = 8
 """Attempts to make an op of a loop that may fail for reasons which lie around it."""
@@ -27,6 +28,13 @@ class BodyHistory:
         """How its carried values grew when it last became a function."""
         self._failures = 0
         self._unrolled: int | None = None
+
+    def split_off(self, error: GrownReadError) -> bool:
+        """Make a body of its own of what reads a value that grew; whether that could be done."""
+        split = with_rest(self.graph, error.node, error.names)
+        if split is not None:
+            self.graph = split
+        return split is not None
 
     @property
     def may_be_function(self) -> bool:

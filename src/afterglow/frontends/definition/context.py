@@ -60,6 +60,15 @@ class RowList:
 
 
 @dataclass(frozen=True, eq=False)
+class Span:
+    """A part of a tensor between two bounds (i64[]) along an axis, cut as ONNX says."""
+
+    source: Value
+    start: Value
+    end: Value
+
+
+@dataclass(frozen=True, eq=False)
 class GrownTensor:
     """A tensor that became longer in a body, by as many rows as only data tell.
 
@@ -73,6 +82,8 @@ class GrownTensor:
     count: Value
     bound: int | None = None
     """An extent that the count does not exceed; None for that of the rows."""
+    span: Span | None = None
+    """Which part of another tensor it is, if it is one."""
 
     @property
     def most(self) -> int:

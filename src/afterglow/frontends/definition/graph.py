@@ -35,7 +35,6 @@ from afterglow.frontends.definition.problems import (
     ProblemsError,
 )
 from afterglow.frontends.definition.progress import Stop
-from afterglow.frontends.definition.rest import with_rest
 from afterglow.frontends.definition.scope import BrokenValueError, Scope
 from afterglow.graph import Builder, Constant, Function, Subgraph, Value
 from afterglow.support.errors import (
@@ -253,18 +252,25 @@ class GraphImporter:
         self, n: NodeContext, name: str, inputs: Sequence[Imported | None], prefix: str
     ) -> list[Imported | None]:
         """See `NodeContext.inline`."""
-        graph = n.graph_attribute(name)
-        frame = self.frame.inside(
-            f"{name} of {n.builder.origin!r}",
-            prefix=prefix or self.frame.prefix,
-            names={},
-            is_expanded=True,
-        )
-        inner = GraphImporter(self.session, self.function, frame, self.scope)
-        for input_name, value in zip(_input_names(name, graph, len(inputs)), inputs, strict=True):
-            inner.scope.define(input_name, value)
-        inner.add_graph(graph)
-        return inner.results([info.name for info in graph.output])
+        history = self.session.history(n.graph_attribute(name))
+        while True:
+            frame = self.frame.inside(
+                f"{name} of {n.builder.origin!r}",
+                prefix=prefix or self.frame.prefix,
+                names={},
+                is_expanded=True,
+            )
+            inner = GraphImporter(self.session, self.function, frame, self.scope)
+            names = _input_names(name, history.graph, len(inputs))
+            for input_name, value in zip(names, inputs, strict=True):
+                inner.scope.define(input_name, value)
+            try:
+                inner.add_graph(history.graph)
+            except GrownReadError as error:
+                if not history.split_off(error):
+                    raise
+            else:
+                return inner.results([info.name for info in history.graph.output])
 
     def import_body(
         self, n: NodeContext, name: str, inputs: Sequence[TensorType | Constant | RowList]
@@ -274,11 +280,9 @@ class GraphImporter:
         while True:
             try:
                 return self._import_graph(n, name, history.graph, inputs)
-            except GrownReadError as error:  # what reads it becomes a body of its own
-                split = with_rest(history.graph, error.node, error.names)
-                if split is None:
+            except GrownReadError as error:
+                if not history.split_off(error):
                     raise NeedsInliningError(error.what) from None
-                history.graph = split
 
     def _import_graph(
         self,

@@ -249,6 +249,12 @@ def constant(name: str, array: Array) -> TensorDef:
 ROWS_DOMAIN, FIRST_ROWS, SEQUENCE_OF_ROWS = "afterglow.rows", "FirstRows", "SequenceOfRows"
 """The ops behind a loop that make a sequence of the rows which the loop appended."""
 
+MASKED, BY_PLACES, WHOLE, PICKED = "Masked", "by_places", "whole", "picked"
+"""The op that overwrites what a mask chooses, its two forms, and how many tensors it reads so."""
+
+MASKED_ROWS = "MaskedRows"
+"""The op that does so by places of rows; it has the form `BY_PLACES`, too."""
+
 CUT_AXES = "cut_axes"
 """The attribute of a loop with the axes along which carried values may become longer."""
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from afterglow.frontends.base import MOST_DECIDING, HostNode, Partition, Progress
-from afterglow.frontends.definition.model import FIRST_ROWS, GraphDef, NodeDef, model_name
+from afterglow.frontends.definition.model import (
+    FIRST_ROWS,
+    MASKED,
+    MASKED_ROWS,
+    GraphDef,
+    NodeDef,
+    model_name,
+)
 from afterglow.frontends.definition.order import reads
 from afterglow.frontends.definition.scope import Scope
 from afterglow.graph import Constant, Value
@@ -15,6 +22,8 @@ _ON_HOST = frozenset(
     {
         *("Compress", "NonMaxSuppression", "NonZero", "Range", "Slice", "StringSplit", "Unique"),
         FIRST_ROWS,
+        MASKED,
+        MASKED_ROWS,
     }
 )
 """Ops best run where they are: fewer shapes come out of them than values go in."""

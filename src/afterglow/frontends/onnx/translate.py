@@ -20,6 +20,7 @@ from afterglow.frontends.definition.model import (
     ValueDef,
 )
 from afterglow.frontends.onnx.external import DataFiles
+from afterglow.frontends.onnx.masks import with_masks
 from afterglow.frontends.onnx.messages import (
     AttributeProto,
     FunctionProto,
@@ -60,7 +61,7 @@ def translate_model(proto: ModelProto, files: DataFiles, warn: Callable[[str], N
     translator = _Translator(files)
     return ModelDef(
         ONNX,
-        translator.main(proto.graph),
+        with_masks(translator.main(proto.graph)),
         tuple(map(translator.function, proto.functions)),
         _opsets(proto.opset_import),
         proto.ir_version,

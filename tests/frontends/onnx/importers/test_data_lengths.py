@@ -21,8 +21,9 @@ ROWS = 8
 LOOP = """
     <ir_version: 10, opset_import: ["": 17]>
     main (float[8, 3] x, int64[8] numbers, float[k] times) => (float[m, 3] y, float[r, 3] rows)
-        <float zero = {0.0}, int64 none = {0}, int64 one = {1}, int64 two = {2},
-         int64[1] first = {0}, int64[1] second = {1}, int64[1] last = {-1}, int64[1] three = {-3},
+        <float zero = {0.0}, float one_half = {0.5},
+         int64 none = {0}, int64 one = {1}, int64 two = {2}, int64[1] first = {0},
+         int64[1] second = {1}, int64[1] last = {-1}, int64[1] three = {-3},
          int64[1] all = {9223372036854775807}> {
         true = Constant <value = bool {1}> ()
         shape = Shape (times)
@@ -88,8 +89,28 @@ PLACES = """
     tuples = Transpose (found)
     next = GatherND (past, tuples)
 """
+TWICE = (
+    PLACES.replace("next =", "some =")
+    + """
+    sums = ReduceSum <keepdims = 0> (some, second)
+    low = Less (sums, one_half)
+    low_found = NonZero (low)
+    low_tuples = Transpose (low_found)
+    fewer = GatherND (some, low_tuples)
+    next = Softmax <axis = 1> (fewer)
+"""
+)
+CUT = """
+    sums = ReduceSum <keepdims = 0> (past, second)
+    place = ArgMin <axis = 0, keepdims = 0> (sums)
+    cut = Unsqueeze (place, first)
+    behind = Add (cut, second)
+    head = Slice (past, first, cut, first)
+    tail = Slice (past, behind, all, first)
+    next = Concat <axis = 0> (head, tail)
+"""
 BODIES = {"window": WINDOW, "last": LAST, "stack": STACK, "merge": MERGE, "mask": MASK}
-BODIES |= {"places": PLACES}
+BODIES |= {"places": PLACES, "places twice": TWICE}
 
 PART = """
     end = Unsqueeze (number, first)
@@ -141,7 +162,7 @@ def _feed(draw: np.random.Generator, count: int) -> dict[str, Array]:
 @pytest.mark.usefixtures("no_bodies")
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_a_value_is_as_long_as_data_tell(body: str) -> None:
-    _check(_text(body, GOES_ON, SUM, start="all" if body in (MASK, PLACES) else "second"))
+    _check(_text(body, GOES_ON, SUM, start="all" if body in (MASK, PLACES, TWICE) else "second"))
 
 
 @pytest.mark.usefixtures("no_bodies")
@@ -165,6 +186,70 @@ def test_a_loop_without_a_limit_is_bounded_by_what_it_takes_away() -> None:
     mask = MASK.replace("(past,", "(past_again,")
     text = _text(head, rest, mask, LENGTH, "goes_on = Greater (length, none)", start="all")
     _check(text.replace("Loop (often,", "Loop (,"), range(3))
+
+
+@pytest.mark.usefixtures("no_bodies")
+def test_a_row_is_cut_out_of_the_middle_while_there_are_some() -> None:
+    ends = "goes_on = Greater (length, none)"
+    text = _text(CUT, "row = ReduceSum <keepdims = 0> (past, first)", LENGTH, ends, start="all")
+    _check(text)
+    _check(text.replace("Loop (often,", "Loop (,"), range(2))
+
+
+@pytest.mark.usefixtures("no_bodies")
+def test_a_condition_of_two_parts_says_that_there_are_elements() -> None:
+    """As `while x.size(0) > 1 and x.sum() < 0` is exported: the second part is a branch."""
+    both = """
+        several = Greater (length, one)
+        goes_on = If (several) <
+            then_branch = t () => (bool small) {
+                total = ReduceSum <keepdims = 0> (next)
+                small = Less (total, zero)
+            }, else_branch = f () => (bool no) { no = Identity (false) }
+        >
+    """
+    text = _text(CUT, "row = ReduceSum <keepdims = 0> (past, first)", LENGTH, both, start="all")
+    text = text.replace("Loop (often,", "Loop (,").replace(
+        "<float zero", "<bool false = {0}, float zero"
+    )
+    _check(text, range(4))
+
+
+@pytest.mark.usefixtures("no_bodies")
+@pytest.mark.parametrize("gap", ["first", "second", "pair"])
+def test_rows_are_cut_at_a_place_that_may_lie_behind_the_last_one(gap: str) -> None:
+    """It is one of x, whichever rows are left."""
+    cut = CUT.replace("(past, second)", "(turned, second)").replace(
+        "(cut, second)", f"(cut, {gap})"
+    )
+    text = _text("turned = Mul (x, part)", cut, GOES_ON, SUM, start="all")
+    _check(text.replace("<float zero", "<int64[1] pair = {2}, float zero"))
+
+
+@pytest.mark.usefixtures("no_bodies")
+def test_a_loop_breaks_early_once_there_are_no_elements() -> None:
+    """In the first iteration the condition is known, and only one branch is part of the body."""
+    early = f"""
+        sizes = Shape (past)
+        depth = Gather (sizes, none)
+        empty = Equal (depth, none)
+        next, goes_on = If (empty) <
+            then_branch = t () => (float[e, 3] same, bool no) {{
+                same = Identity (past)
+                no = Identity (false)
+            }}, else_branch = f () => (float[g, 3] left, bool yes) {{
+                {PLACES.replace("next =", "left =")}
+                yes = Identity (on)
+            }}
+        >
+    """
+    text = _text(early, "row = Identity (part)", start="all")
+    _check(text.replace("<float zero", "<bool false = {0}, float zero"))
+
+
+def test_rows_that_data_cut_from_either_end_are_right() -> None:
+    anywhere = CUT.replace("ArgMin <axis = 0, keepdims = 0> (sums)", "Identity (number)")
+    _check(_text(anywhere, GOES_ON, SUM, start="all"), range(3))
 
 
 def test_a_read_of_what_is_empty_is_an_error() -> None:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from afterglow.frontends.common.conversion import as_dtype
 from afterglow.frontends.common.movement import counts, index_tuples, integer_constant, reshaped
-from afterglow.frontends.definition.context import NodeContext
+from afterglow.frontends.definition.context import Imported, NodeContext
+from afterglow.frontends.definition.model import (
+    BY_PLACES,
+    MASKED,
+    MASKED_ROWS,
+    PICKED,
+    ROWS_DOMAIN,
+    WHOLE,
+)
 from afterglow.frontends.onnx.registry import onnx_op
 from afterglow.graph import Value
 from afterglow.ops import elementwise as e
@@ -23,7 +33,7 @@ from afterglow.ops.movement import slice_axis
 from afterglow.ops.rules import normal_axis
 from afterglow.ops.scatter import ScatterElements
 from afterglow.support.errors import ModelError
-from afterglow.types.dtype import i64
+from afterglow.types.dtype import boolean, i64
 
 _REDUCTIONS = {reduction.value: reduction for reduction in ScatterReduction}
 
@@ -59,6 +69,52 @@ def scatter_elements(n: NodeContext) -> Value:
 def scatter_nd(n: NodeContext) -> Value:
     """Slices put in by index tuples."""
     return n.emit(ScatterND(n.choice("reduction", _REDUCTIONS, "none")), n[0], n[1], n[2])
+
+
+@onnx_op(MASKED, domain=ROWS_DOMAIN)
+def masked(n: NodeContext) -> Sequence[Imported | None]:
+    """All elements by the mask, if shapes agree so that it makes no difference; else by places."""
+    if not _agrees_as_whole(n):
+        return n.inline(BY_PLACES)
+    x, full, (new,) = n[0], n[3], n.inline(WHOLE)
+    if not isinstance(new, Value) or new.type != x.type:
+        return n.inline(BY_PLACES)
+    ones = (1,) * (x.type.rank - full.type.rank)
+    flags = as_dtype(n, reshaped(n, full, (*full.type.shape, *ones)), boolean)
+    return [n.emit(e.Where(), flags, new, x)]
+
+
+@onnx_op(MASKED_ROWS, domain=ROWS_DOMAIN)
+def masked_rows(n: NodeContext) -> Sequence[Imported | None]:
+    """Rows to the places where a mask holds, if there is one for each; else by other places."""
+    x, mask, spread, full, places, rows = n.values()
+    shape = (places.type.shape[0], *x.type.shape[mask.type.rank :])
+    if not _is_mask_of(x, mask, spread, full) or rows.type.shape != shape:
+        return n.inline(BY_PLACES)
+    return [n.emit(ScatterND(), x, places, rows)]
+
+
+def _agrees_as_whole(n: NodeContext) -> bool:
+    """Whether each chosen element comes from its own place in tensors of one shape."""
+    x, mask, spread, full, *others = n.values()
+    picked = n.integer(PICKED)
+    is_plain = not n.graph_attribute(WHOLE).node
+    return (
+        _is_mask_of(x, mask, spread, full)
+        and all(each.type.shape == x.type.shape for each in others[:picked])
+        and all(each.type.rank <= x.type.rank - mask.type.rank for each in others[picked:])
+        and (is_plain or x.type.dtype.is_float)
+    )
+
+
+def _is_mask_of(x: Value, mask: Value, spread: Value, full: Value) -> bool:
+    """Whether a mask is as long as x along its axes, and repeated along the others at most."""
+    shape, ones = mask.type.shape, spread.type.rank - mask.type.rank
+    return (
+        shape == x.type.shape[: len(shape)]
+        and spread.type.shape == (*shape, *[1] * ones)
+        and full.type.shape in (shape, x.type.shape)
+    )
 
 
 @onnx_op("TensorScatter")
