@@ -28,6 +28,7 @@ from afterglow.backends.cpu.codegen.build import build
 from afterglow.backends.cpu.codegen.calls import Call
 from afterglow.backends.cpu.codegen.generate import generate
 from afterglow.backends.cpu.codegen.steps import Step
+from afterglow.backends.cpu.micro.cost import BARRIER, FLOPS_A_SECOND, HAND_OVER
 from afterglow.backends.cpu.tools.recorded import RecordingExecutable
 from afterglow.backends.sample_inputs import sample_inputs
 from afterglow.driver.environment import cache_folder
@@ -40,14 +41,8 @@ from afterglow.types.extent import largest
 from benchmarks.estimates import parse_shapes, plan_model
 from benchmarks.markdown import milliseconds, table
 
-HAND_OVER = 1e-7
-"""Seconds that taking a chunk costs: counting up in a line of memory that others count in."""
-BARRIER = 5e-7
-"""Seconds from the end of a step's last chunk until others go on, for each doubling of threads."""
 GROUP = 16
 """Cores of which some may be slow; more cores are more such groups."""
-GFLOPS = 100e9
-"""FLOPs of work in a second, if steps are not timed."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +121,7 @@ def _call_seconds(program: Program, backend: Cpu, runs: int) -> dict[Hashable, f
     segments = generated.segments
     steps = [step for segment in segments for step in segment.steps]
     origins = [each for segment in segments for each in segment.origins_of_steps]
-    seconds = [float(step.work) / GFLOPS for step in steps]
+    seconds = [float(step.work) / FLOPS_A_SECOND for step in steps]
     if runs:
         executable = RecordingExecutable(
             build(program, backend.target, backend.compiled, by_instruction=True), 1

@@ -145,9 +145,9 @@ def large_choice() -> onnx.ModelProto:
             node("If", ["c"], ["r"], then_branch=then, else_branch=other),
             node("Add", ["r", "x"], ["y"]),
         ],
-        inputs=[info("x", (192, 192))],
-        outputs=[info("y", (192, 192))],
-        constants={"w": floats(192, 192, seed=5), "zero": np.float32(0)},
+        inputs=[info("x", (256, 256))],
+        outputs=[info("y", (256, 256))],
+        constants={"w": floats(256, 256, seed=5), "zero": np.float32(0)},
     )
 
 
@@ -161,8 +161,8 @@ def test_control_flow_over_ranged_values_runs_without_the_host(name: str) -> Non
 @pytest.mark.parametrize("sign", [1, -1])
 def test_threads_share_the_work_of_branches(sign: int) -> None:
     source = large_choice()
-    x = np.abs(floats(192, 192)) * np.float32(sign)
-    w = floats(192, 192, seed=5)
+    x = np.abs(floats(256, 256)) * np.float32(sign)
+    w = floats(256, 256, seed=5)
     want = (x @ w if sign > 0 else np.tanh(w @ x)) + x
     results = []
     for threads in (1, 2):

@@ -47,6 +47,11 @@ def has_kernel(job: Job, target: Target) -> bool:
     return can_write(job) and bool(plans_for(job, target, DEFAULT))
 
 
+def waits_in(kernel: Kernel) -> int:
+    """How often threads wait for each other between the phases of a kernel."""
+    return sum(not function.beside for function in kernel.functions) - 1
+
+
 class Bench:
     """Buffers with arrays behind them, and steps on them.
 

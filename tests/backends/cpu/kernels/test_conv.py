@@ -10,6 +10,7 @@ import pytest
 from afterglow.backends.cpu import Target, compile_module
 from afterglow.backends.cpu.codegen.write import can_write, plans_for
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
+from afterglow.backends.cpu.kernels.conv.choose import conv_algorithms
 from afterglow.backends.cpu.kernels.conv.few_pixels import (
     few_pixels_algorithm,
     suits_few_pixels,
@@ -27,7 +28,7 @@ from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.convolution import CASES
 from afterglow.types import Array, DType
 from afterglow.types.dtype import bf16, f16
-from tests.backends.cpu.kernels.harness import Bench, best_kernel
+from tests.backends.cpu.kernels.harness import Bench, best_kernel, waits_in
 
 CONVS = [case for case in CASES if isinstance(case.op, Conv)]
 TARGETS = ["host", "x86-64-v3"]
@@ -265,6 +266,49 @@ def test_weights_that_vary_are_transformed_unless_results_are_to_be_exact() -> N
     free, exact = (plans_for(bench.job(), bench.target, p) for p in (DEFAULT, Policy(exact=True)))
     assert free[0].algorithm == "winograd"
     assert [plan.algorithm for plan in exact] == ["direct"]
+
+
+@pytest.mark.parametrize("made", [(), (1,), (2,), (1, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "results", "waits"),
+    [((1, 14, 14, 24), 32, 2), ((1, 14, 14, 24), 640, 1), ((1, 64, 64, 16), 32, 0)],
+    ids=["by places", "by panels", "by blocks"],
+)
+def test_plans_know_how_often_threads_wait(
+    shape: Shape, results: int, waits: int, made: Shape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def only(r: KernelRequest) -> list[Algorithm]:
+        plans.append(WinogradPlan.of(r.step, r.target, 4))
+        return [winograd_algorithm(r.step, plans[0])]
+
+    plans: list[WinogradPlan] = []
+    monkeypatch.setitem(ENTRIES, Conv, replace(ENTRIES[Conv], algorithms=only))
+    bench = Bench(Target.of("x86-64-v3"))
+    factors = enumerate((random(results, 3, 3, shape[-1]), random(results)), start=1)
+    given = [bench.input(b) if place in made else bench.constant(b) for place, b in factors]
+    bench.step(conv((3, 3), 1, 1), bench.input(random(*shape)), *given, stored=True)
+    assert waits_in(best_kernel(bench.job(), bench.target)) == plans[0].waits
+    assert plans[0].waits == (max(waits, 1) if made else waits)
+
+
+@pytest.mark.parametrize(("made", "waits"), [((), 0), ((1,), 1), ((2,), 1), ((1, 2), 1)], ids=str)
+def test_packing_before_a_convolution_is_waited_for(made: Shape, waits: int) -> None:
+    bench = Bench(Target.of("x86-64-v3"))
+    factors = enumerate((random(20, 1, 1, 16), random(20)), start=1)
+    given = [bench.input(b) if place in made else bench.constant(b) for place, b in factors]
+    bench.step(conv((1, 1)), bench.input(random(1, 6, 6, 16)), *given, stored=True)
+    (direct,) = (
+        way for way in conv_algorithms(KernelRequest(bench.job(), bench.target)) if way.is_exact
+    )
+    assert waits_in(best_kernel(bench.job(), bench.target, Policy(exact=True))) == waits
+    assert direct.waits == waits
+
+
+def test_small_layers_do_not_wait_for_transforms() -> None:
+    target, shapes = "x86-64-v3", [(1, 8, 8, 16), (1, 32, 32, 16)]
+    benches = [bench_of(conv((3, 3), 1, 1), shape, (16, 3, 3, 16), target) for shape in shapes]
+    first = [plans_for(bench.job(), bench.target, DEFAULT)[0] for bench in benches]
+    assert [plan.algorithm for plan in first] == ["direct", "winograd"]
 
 
 def test_the_way_follows_from_the_shape() -> None:

@@ -19,7 +19,7 @@ from afterglow.ops.elementwise import Mul, Sub
 from afterglow.testing.cases.case import Case
 from afterglow.testing.cases.convolution import CASES
 from afterglow.types import Array
-from tests.backends.cpu.kernels.harness import Bench, best_kernel
+from tests.backends.cpu.kernels.harness import Bench, best_kernel, waits_in
 from tests.backends.cpu.kernels.ranged import check_op
 
 Shape = tuple[int, ...]
@@ -134,6 +134,13 @@ def test_winograd(size: int, target: str, monkeypatch: pytest.MonkeyPatch) -> No
     (whole,) = (result.copy() for result in bench.run(1))
     bench.check(pieces=3, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(whole, bench.memory[bench.steps[0].outs[0]].reshape(whole.shape))
+
+
+def test_tiles_of_both_operands_are_transformed_side_by_side() -> None:
+    bench = bench_of(SAME, (4, 12, 12, 64), 64)
+    kernel = best_kernel(bench.job(), bench.target)
+    assert len(kernel.functions) == 3
+    assert waits_in(kernel) == 1
 
 
 def test_winograd_is_for_results_that_need_not_be_exact() -> None:

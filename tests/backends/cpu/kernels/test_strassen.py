@@ -26,7 +26,7 @@ from afterglow.ops.convolution import Conv
 from afterglow.ops.elementwise import Add
 from afterglow.ops.linear import MatMul
 from afterglow.types import Array
-from tests.backends.cpu.kernels.harness import Bench, best_kernel
+from tests.backends.cpu.kernels.harness import Bench, best_kernel, waits_in
 
 TARGETS = ["host", "x86-64-v3", "x86-64"]
 ELSEWHERE = ["aarch64", "armv7a", "wasm32"]
@@ -124,6 +124,17 @@ def test_units_are_tiles_however_rows_are_cut_into_blocks(
     for pieces in (2, 7, 16, 100):
         (cut,) = bench.run(pieces)
         np.testing.assert_array_equal(whole, cut)
+
+
+@pytest.mark.parametrize("blocks", [2, 16])
+def test_threads_wait_for_left_factors_that_are_made_before(
+    blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, blocks)
+    bench = matmul((511, 9, 128))
+    plan = plan_of(product_of(problem_of(bench.steps[0])), bench.target, blocks)
+    kernel = best_kernel(bench.job(), bench.target)
+    assert waits_in(kernel) == plan.waits == int(blocks == 2)
 
 
 def test_small_late_layers_have_units_for_many_threads() -> None:

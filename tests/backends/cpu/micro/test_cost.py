@@ -42,3 +42,11 @@ def test_few_units_count_as_slower_but_little_of_it() -> None:
     few, some, many = (cost.unevenness(units) for units in (4, 16, 128))
     assert few > some > many > 1
     assert some <= 1.03
+
+
+def test_a_wait_counts_for_little_of_what_many_threads_lose_by_it() -> None:
+    lost = cost.BARRIER * 4 + cost.HAND_OVER * cost.CHUNKS_OF_THREAD
+    assert cost.MANY_THREADS == 2**4
+    assert cost.waiting(0) == 0
+    assert cost.waiting(3) == 3 * cost.waiting(1)
+    assert cost.waiting(1) == round(cost.UNEVEN * 16 * lost * cost.FLOPS_A_SECOND)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 
+from afterglow.backends.cpu.micro.cost import waiting
 from afterglow.backends.cpu.micro.kernel import Kernel, KernelNeeds
 from afterglow.backends.policy import Policy
 from afterglow.instr import KernelPlan
@@ -26,6 +27,8 @@ class Algorithm:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     is_exact: bool = True
     """Whether sums are formed as they are defined, without saving multiplications."""
+    waits: int = 0
+    """How often threads wait for each other between its phases."""
     weight_growth: int = 0
     """Bytes that packed weights take besides those of the model's own."""
 
@@ -42,6 +45,11 @@ class Algorithm:
             weight_growth=self.weight_growth,
         )
 
+    @property
+    def shared_cost(self) -> float:
+        """What it is compared by: the cost on one thread, and some of what many lose by waiting."""
+        return self.cost + waiting(self.waits)
+
     def is_allowed(self, policy: Policy) -> bool:
         """Whether the user's constraints admit it."""
         if policy.exact and not self.is_exact:
@@ -55,7 +63,7 @@ class Algorithm:
 
 def by_cost(preferred: list[Algorithm], others: list[Algorithm]) -> list[Algorithm]:
     """Two lists as one: first the whole list whose first algorithm is cheaper."""
-    if preferred and (not others or preferred[0].cost < others[0].cost):
+    if preferred and (not others or preferred[0].shared_cost < others[0].shared_cost):
         return [*preferred, *others]
     return [*others, *preferred]
 

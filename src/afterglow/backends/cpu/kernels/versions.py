@@ -78,6 +78,7 @@ def chosen_by_extents(algorithms: Sequence[Algorithm], used: Sequence[int]) -> A
         _all_needs([algorithm.needs for algorithm in algorithms]),
         _all_settings(algorithms),
         is_exact=all(algorithm.is_exact for algorithm in algorithms),
+        waits=max(algorithm.waits for algorithm in algorithms),
         weight_growth=sum(algorithm.weight_growth for algorithm in algorithms),
     )
 

@@ -8,8 +8,11 @@ FLOP of a product in registers. They are the same for all targets; where an esti
 
 from __future__ import annotations
 
+import math
+
 from afterglow.backends.job import Job
 from afterglow.instr import OpInstr
+from afterglow.runtime.native.convention import CHUNKS_OF_THREAD
 from afterglow.types.extent import is_ranged, larger_extent, largest
 
 FLOPS_PER_BYTE = 4.0
@@ -123,6 +126,12 @@ MANY_THREADS = 16
 """Threads of a large machine."""
 UNEVEN = 0.03
 """The part of its time that a plan may lose on one thread to have units enough for many."""
+FLOPS_A_SECOND = 1e11
+"""FLOPs in a second on one thread, about, where a time is known in seconds."""
+HAND_OVER = 1e-7
+"""Seconds that taking a chunk costs: counting up in a line of memory that others count in."""
+BARRIER = 5e-7
+"""Seconds from the end of a step's last chunk until others go on, for each doubling of threads."""
 
 # Work that is worth sharing between threads, in FLOPs.
 
@@ -148,6 +157,16 @@ def unevenness(units: int) -> float:
     threads by units. One thread does not, so this counts for little of it.
     """
     return 1 + UNEVEN * MANY_THREADS / max(1, largest(units))
+
+
+def waiting(waits: int) -> int:
+    """What it costs that threads wait for each other so many times between a kernel's phases.
+
+    Each of many threads loses the time of a barrier, and of taking its chunks. One thread does
+    not, so this counts for as little as `unevenness` does.
+    """
+    seconds = BARRIER * math.log2(MANY_THREADS) + HAND_OVER * CHUNKS_OF_THREAD
+    return waits * round(UNEVEN * MANY_THREADS * seconds * FLOPS_A_SECOND)
 
 
 def memory_bound(flops: float, nbytes: float) -> float:

@@ -57,9 +57,10 @@ def gradient_algorithms(step: OpInstr, target: Target) -> list[Algorithm]:
                 lambda k: _write_blocks(k, cut),
                 KernelNeeds(stats, cut.scratch),
                 {**settings, "keys": cut.summed_keys},
+                waits=1,
             )
         )
-    return sorted(found, key=lambda algorithm: algorithm.cost)
+    return sorted(found, key=lambda algorithm: algorithm.shared_cost)
 
 
 def _query_blocks(plan: GradientPlan) -> int:

@@ -13,7 +13,7 @@ from afterglow.backends.cpu.kernels.conv.few_pixels import (
 )
 from afterglow.backends.cpu.kernels.conv.geometry import Geometry, conv_of
 from afterglow.backends.cpu.kernels.conv.padding import needs_copy
-from afterglow.backends.cpu.kernels.conv.product import product_algorithm
+from afterglow.backends.cpu.kernels.conv.product import product_algorithm, waits_in_product
 from afterglow.backends.cpu.kernels.conv.winograd import winograd_algorithm
 from afterglow.backends.cpu.kernels.conv.winograd.plan import (
     WinogradPlan,
@@ -37,6 +37,7 @@ from afterglow.backends.cpu.micro.cost import (
     WINOGRAD_GAIN,
     memory_bound,
     memory_bound_extent,
+    waiting,
 )
 from afterglow.backends.cpu.micro.kernel import KernelRequest
 from afterglow.backends.cpu.micro.rows import Axes
@@ -59,14 +60,14 @@ def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
     product = product_of(step)
     strassen = None if product is None else _plan_strassen(product, step, target)
     if strassen is not None:
-        fewer = strassen_algorithm(strassen, cost * (1 - strassen.gain))
+        fewer = strassen_algorithm(strassen, cost)
         if strassen.least_rows > smallest(strassen.product.rows):
             return [chosen_by_extents([plain, fewer], [1 - strassen.used, strassen.used]), plain]
         return [fewer, plain] if strassen.pays else [plain, fewer]
     listed = [plain]
     if suits_few_pixels(step, target):
         listed.append(few_pixels_algorithm(r))
-        listed.sort(key=lambda algorithm: algorithm.cost)
+        listed.sort(key=lambda algorithm: algorithm.shared_cost)
     if not _suits_winograd(step, target):
         return listed
     plans = [WinogradPlan.of(step, target, size) for size in SIZES]
@@ -76,8 +77,8 @@ def conv_algorithms(r: KernelRequest) -> list[Algorithm]:
     if _is_packed(step.required[1]):
         in_run = (WinogradPlan.of(step, target, size, in_run=True) for size in SIZES)
         others.extend(winograd_algorithm(step, plan) for plan in in_run)
-    others.sort(key=lambda algorithm: algorithm.cost)
-    pays = [each for each in others if each.cost * WINOGRAD_GAIN < listed[0].cost]
+    others.sort(key=lambda algorithm: algorithm.shared_cost)
+    pays = [each for each in others if each.shared_cost * WINOGRAD_GAIN < listed[0].shared_cost]
     return [*pays, *listed, *others[len(pays) :]]
 
 
@@ -92,7 +93,7 @@ def _by_extents(
     """The algorithms of a ranged convolution: first those that are fast somewhere, as one."""
     shape = step.outs[0].type.shape[:3]
     kept = fewest_choices([_costs(step, plans, sample) for sample in samples_of(shape)])
-    listed = sorted(algorithms, key=lambda algorithm: algorithm.cost)
+    listed = sorted(algorithms, key=lambda algorithm: algorithm.shared_cost)
     if len(kept) == 1:
         (first,) = (algorithms[place] for place in kept)
         return [first, *(algorithm for algorithm in listed if algorithm is not first)]
@@ -105,7 +106,8 @@ def _costs(step: OpInstr, plans: list[WinogradPlan], shape: Sequence[int]) -> li
     """For images of a shape, the cost of the definition, then that by each plan, if it pays."""
     size, gain = step.required[1].type.size, round(100 * WINOGRAD_GAIN)
     direct = memory_bound_extent(2 * math.prod(shape) * size, f32.itemsize * size)
-    return [100 * direct, *(gain * plan.cost_of(shape) for plan in plans)]
+    costs = [plan.cost_of(shape) + waiting(plan.waits) for plan in plans]
+    return [100 * (direct + waiting(waits_in_product(step))), *(gain * cost for cost in costs)]
 
 
 def product_of(step: OpInstr) -> StrassenProduct | None:

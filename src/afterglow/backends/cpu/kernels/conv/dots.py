@@ -71,7 +71,7 @@ def suits_dots(step: OpInstr, target: Target) -> bool:
 def dots_algorithm(r: KernelRequest, cost: float) -> Algorithm:
     """The sums along vectors of the windows."""
     needs = KernelNeeds(workspace=padded_storage(r.step), packed=(1,))
-    return Algorithm("dot-products", cost, _write_dots, needs)
+    return Algorithm("dot-products", cost, _write_dots, needs, waits=int(needs_copy(r.step)))
 
 
 def _write_dots(k: Kernel) -> None:

@@ -13,7 +13,12 @@ from functools import cached_property
 from afterglow.backends.cpu.kernels.algorithm import Algorithm
 from afterglow.backends.cpu.kernels.conv.columns import Columns, each_kind
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
-from afterglow.backends.cpu.kernels.conv.panels import ConvWeights, PanelTaps, bias_needs
+from afterglow.backends.cpu.kernels.conv.panels import (
+    ConvWeights,
+    PanelTaps,
+    bias_needs,
+    packs_operands,
+)
 from afterglow.backends.cpu.llvm.emitter import (
     Emitter,
     Index,
@@ -121,7 +126,10 @@ def few_pixels_algorithm(r: KernelRequest) -> Algorithm:
     bias = bias_needs(r.step, plan.panels, 1)
     scratch = {"panel": Storage(f32, plan.depth * plan.panels.width)}
     needs = KernelNeeds(bias.workspace, scratch, bias.packed)
-    return Algorithm("few-pixels", plan.cost, lambda k: _write_few_pixels(k, plan), needs)
+    waits = int(packs_operands(r.step, 2))
+    return Algorithm(
+        "few-pixels", plan.cost, lambda k: _write_few_pixels(k, plan), needs, waits=waits
+    )
 
 
 def _write_few_pixels(k: Kernel, plan: FewPixelsPlan) -> None:

@@ -65,6 +65,12 @@ def bias_needs(step: OpInstr, panels: Panels, groups: int) -> KernelNeeds:
     return _needs(step, 2, "channels", groups * panels.padded)
 
 
+def packs_operands(step: OpInstr, *operands: int) -> bool:
+    """Whether a phase packs one of some operands in each run, since it is not constant."""
+    given = (step.optional(operand) for operand in operands)
+    return any(b is not None and b.region is not Region.CONSTANT for b in given)
+
+
 def _needs(step: OpInstr, operand: int, name: str, size: int) -> KernelNeeds:
     buffer = step.optional(operand)
     if buffer is None:

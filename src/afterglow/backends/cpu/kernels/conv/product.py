@@ -15,7 +15,7 @@ from afterglow.backends.cpu.kernels.conv.padding import (
     strides_of_x,
     write_padded,
 )
-from afterglow.backends.cpu.kernels.conv.panels import ConvWeights, factors_needs
+from afterglow.backends.cpu.kernels.conv.panels import ConvWeights, factors_needs, packs_operands
 from afterglow.backends.cpu.kernels.conv.sums import sums_over
 from afterglow.backends.cpu.kernels.conv.tiling import ConvPlan
 from afterglow.backends.cpu.kernels.table import DIRECT
@@ -24,6 +24,7 @@ from afterglow.backends.cpu.micro.kernel import Kernel, KernelRequest, Phase
 from afterglow.backends.cpu.micro.rows import split
 from afterglow.backends.cpu.micro.tile import sum_type, tiles_of_block
 from afterglow.backends.cpu.micro.unit_order import OrderedUnits
+from afterglow.instr import OpInstr
 from afterglow.support.lazy_dataclass import dataclass
 from afterglow.types.extent import largest
 
@@ -40,7 +41,13 @@ def product_algorithm(r: KernelRequest, cost: float) -> Algorithm:
         lambda k: _write_product(k, plan),
         replace(needs, workspace={**copy, **needs.workspace}),
         {"tile": (plan.tiles.runs[0].rows, plan.panels.width), "blocks": largest(plan.blocks)},
+        waits=waits_in_product(r.step),
     )
+
+
+def waits_in_product(step: OpInstr) -> int:
+    """How often threads wait in the product: for operands that are copied or packed before."""
+    return int(needs_copy(step) or packs_operands(step, 1, 2))
 
 
 def _write_product(k: Kernel, plan: ConvPlan) -> None:

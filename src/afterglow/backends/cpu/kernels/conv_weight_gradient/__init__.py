@@ -41,7 +41,8 @@ def weight_gradient(r: KernelRequest) -> list[Algorithm]:
         return [Algorithm("depthwise", plan.cost, multiply, apart.needs)]
     settings: dict[str, Setting] = {"tile": (plan.rows, plan.panels.width), "chunks": plan.chunks}
     write = partial(write_products, plan=plan)
-    direct = Algorithm(DIRECT, plan.cost, write, plan.needs, settings)
+    waits = int(plan.joins)
+    direct = Algorithm(DIRECT, plan.cost, write, plan.needs, settings, waits=waits)
     others = winograd_algorithms(r.step, plan) if suits_winograd(r.step, plan) else []
-    faster = bool(others) and others[0].cost * WINOGRAD_GAIN < direct.cost
+    faster = bool(others) and others[0].shared_cost * WINOGRAD_GAIN < direct.shared_cost
     return [*others, direct] if faster else [direct, *others]

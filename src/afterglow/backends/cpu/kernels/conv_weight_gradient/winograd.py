@@ -137,16 +137,18 @@ def winograd_algorithms(step: OpInstr, direct: WeightGradientPlan) -> list[Algor
         if sum(storage.nbytes for storage in needs.workspace.values()) <= MOST_BYTES:
             write = partial(_write_winograd, plan=plan)
             found.append(
-                Algorithm("winograd", plan.cost, write, needs, {"size": size}, is_exact=False)
+                Algorithm(
+                    "winograd", plan.cost, write, needs, {"size": size}, is_exact=False, waits=1
+                )
             )
-    return sorted(found, key=lambda algorithm: algorithm.cost)
+    return sorted(found, key=lambda algorithm: algorithm.shared_cost)
 
 
 def _write_winograd(k: Kernel, plan: WinogradGradientPlan) -> None:
-    """Write the phases that transform tiles, and the one that multiplies them."""
+    """Write the phases that transform tiles, side by side, and the one that multiplies them."""
     for name, tiles, reading in plan.readings(k.step):
         work = tiles.count * tiles.channels * WINOGRAD_INPUT
-        with k.phase(tiles.count, work, f"winograd{plan.size}_{name}") as p:
+        with k.phase(tiles.count, work, f"winograd{plan.size}_{name}", beside=True) as p:
             to, transform = p.workspace(name), InputTransform(p, tiles, reading)
             with p.units() as tile:
                 transform.write(tile, to + tile * tiles.line)

@@ -41,13 +41,13 @@ def matmul_algorithms(r: KernelRequest) -> list[Algorithm]:
     plan = plan_strassen(product, r.step, r.target)
     if plan is None:
         return tiles
-    strassen = strassen_algorithm(plan, tiles[0].cost * (1 - plan.gain))
+    strassen = strassen_algorithm(plan, tiles[0].cost)
     return [strassen, *tiles] if plan.pays else [*tiles, strassen]
 
 
 def _by_rows(r: KernelRequest, problem: GemmProblem, plan: StrassenPlan, cost: float) -> Algorithm:
     """Strassen's algorithm where there are many rows, and register tiles where there are few."""
-    many = strassen_algorithm(plan, cost * (1 - plan.gain))
+    many = strassen_algorithm(plan, cost)
     if plan.used == 1:  # there are never few
         return many
     return with_few(many, few_rows(r, problem, plan))

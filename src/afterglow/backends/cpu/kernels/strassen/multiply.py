@@ -44,8 +44,8 @@ from afterglow.types.dtype import f32
 from afterglow.types.extent import largest
 
 
-def strassen_algorithm(plan: StrassenPlan, cost: float) -> Algorithm:
-    """Strassen's algorithm for a product, by a plan."""
+def strassen_algorithm(plan: StrassenPlan, direct: float) -> Algorithm:
+    """Strassen's algorithm for a product, by a plan, given what the product costs without it."""
     product, size = plan.product, plan.tile.rows * plan.tile.columns
     factors = {"factors": Storage(f32, PRODUCTS * plan.factor)}
     products = {"products": Storage(f32, (2 * plan.tiles_of_block + 1) * size)}
@@ -56,11 +56,12 @@ def strassen_algorithm(plan: StrassenPlan, cost: float) -> Algorithm:
     )
     return Algorithm(
         STRASSEN,
-        cost,
+        direct * (1 - plan.gain),
         lambda k: write_strassen(k, plan),
         needs,
         {"tile": (plan.tile.rows, plan.tile.columns), "blocks": largest(plan.blocks)},
         is_exact=False,
+        waits=plan.waits,
         weight_growth=plan.weight_growth,
     )
 

@@ -14,6 +14,7 @@ from afterglow.backends.cpu.micro.cost import (
     STRASSEN_WEIGHT,
     TWO_HEIGHTS,
     unevenness,
+    waiting,
 )
 from afterglow.backends.cpu.micro.stretches import TileUnits
 from afterglow.backends.cpu.micro.tile import (
@@ -108,8 +109,9 @@ class StrassenPlan:
 
     @property
     def pays(self) -> bool:
-        """Whether it saves more, by the estimate, than it loses by having few units."""
-        return self.gain > unevenness(self.units) - 1
+        """Whether it saves more, by the estimate, than it loses by having few units and waiting."""
+        lost = unevenness(self.units) - 1 + waiting(self.waits) / self.product.work
+        return self.gain > lost
 
     @property
     def half_rows(self) -> int:
@@ -162,6 +164,11 @@ class StrassenPlan:
         Otherwise it is a tile with a panel, and the left factors of all blocks are made before.
         """
         return largest(self.blocks) >= MANY_BLOCKS
+
+    @property
+    def waits(self) -> int:
+        """How often threads wait between phases: for left factors that are made before."""
+        return int(not self.apart)
 
     @property
     def units(self) -> int:

@@ -19,7 +19,7 @@ from afterglow.backends.cpu.kernels.strassen.plan import (
     rows_in_cache,
 )
 from afterglow.backends.cpu.kernels.strassen.product import StrassenProduct
-from afterglow.backends.cpu.micro.cost import STRASSEN_GAIN
+from afterglow.backends.cpu.micro.cost import STRASSEN_GAIN, waiting
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.target import Target
 from afterglow.instr import OpInstr
@@ -68,7 +68,9 @@ def _least_rows(plan: StrassenPlan, target: Target) -> int | None:
 def _pays(product: StrassenProduct, rows: int, target: Target) -> bool:
     """Whether the algorithm pays for a number of rows: the more there are, the more it does."""
     plan = StrassenPlan.of(_with_rows(product, rows), target, MOST_HEIGHT, compact=True)
-    return plan is not None and plan.gain > STRASSEN_GAIN
+    if plan is None:
+        return False
+    return plan.gain > STRASSEN_GAIN + waiting(plan.waits) / plan.product.work
 
 
 def _with_rows(product: StrassenProduct, rows: int) -> StrassenProduct:

@@ -53,6 +53,7 @@ def winograd_algorithm(step: OpInstr, plan: WinogradPlan) -> Algorithm:
         KernelNeeds(workspace, scratch, (*weight.packed, *bias.packed)),
         {"size": plan.size, **({"weights": IN_RUN} if plan.in_run and is_constant else {})},
         is_exact=False,
+        waits=plan.waits,
         weight_growth=_weight_growth(step, plan),
     )
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from afterglow.backends.cpu.kernels.conv.geometry import conv_of
+from afterglow.backends.cpu.kernels.conv.panels import packs_operands
 from afterglow.backends.cpu.kernels.conv.winograd.transforms import POINTS
 from afterglow.backends.cpu.llvm.emitter import Emitter, Value, smaller
 from afterglow.backends.cpu.micro.cost import (
@@ -67,6 +68,8 @@ class WinogradPlan:
     heights: tuple[int, ...] = ()
     weight_cost: int = 0
     """The cost of transforming the weight in a run; 0 if that is done before."""
+    packs_bias: bool = False
+    """Whether a phase packs the bias in a run."""
 
     @staticmethod
     def of(step: OpInstr, target: Target, size: int, *, in_run: bool = False) -> WinogradPlan:
@@ -93,6 +96,7 @@ class WinogradPlan:
         return WinogradPlan(
             *(size, batch, extents, channels, panels, most, tiles, blocks, lanes, runs, heights),
             weight_cost=round(WINOGRAD_WEIGHT * made),
+            packs_bias=packs_operands(step, 2),
         )
 
     @property
@@ -183,6 +187,17 @@ class WinogradPlan:
         Where panels are many and blocks few, the unit of a panel does it while it is at it.
         """
         return self.shares_panels != 1 or self.panels.count < FEW_PANELS
+
+    @property
+    def waits(self) -> int:
+        """How often threads wait between phases: for what products read, and for results.
+
+        If it depends on extents whether panels are shared, there are phases for both.
+        """
+        packs = self.packs_bias or (self.in_run and self.transforms_apart)
+        reads_made = packs or self.shares_panels != 0
+        either = self.shares_panels not in (0, 1)
+        return int(reads_made) + int(either) + int(self.shares_places)
 
     @property
     def work(self) -> float:
