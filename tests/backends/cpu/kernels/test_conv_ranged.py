@@ -11,6 +11,8 @@ from afterglow.backends.cpu.kernels.conv.winograd.plan import block_of
 from afterglow.backends.cpu.micro.rows import Axes
 from afterglow.backends.cpu.target import Target
 from afterglow.driver.api import compile
+from afterglow.driver.options import Options
+from afterglow.driver.stages import Stages
 from afterglow.graph import Builder, Function, Module
 from afterglow.instr import Stack
 from afterglow.ops.activation import Relu
@@ -58,6 +60,12 @@ def convolution(
     return module
 
 
+def images_up_to(most: int) -> Module:
+    """A convolution of images of so many rows and columns at most."""
+    h, w = ranged(Dim("h", 1, most)), ranged(Dim("w", 1, most))
+    return convolution((1, h, w, 64), (64, 3, 3, 64), (1, 1), 1)
+
+
 @pytest.mark.parametrize(
     "module",
     [
@@ -94,22 +102,31 @@ def test_blocks_of_winograds_algorithm_are_even_whatever_the_number_of_tiles() -
     assert block_of(78, 14, 14)[0] == 13
 
 
-@pytest.mark.parametrize(
-    ("most", "algorithm", "sizes"),
-    [(8, "direct-or-winograd", (2,)), (40, "direct-or-winograd", (2, 4))],
-)
-def test_convolutions_of_small_and_large_images_go_by_the_algorithm_of_each(
-    most: int, algorithm: str, sizes: tuple[int, ...]
-) -> None:
-    h, w = ranged(Dim("h", 1, most)), ranged(Dim("w", 1, most))
-    module = convolution((1, h, w, 64), (64, 3, 3, 64), (1, 1), 1)
+@pytest.mark.parametrize("most", [8, 40])
+def test_convolutions_of_small_and_large_images_are_right_whatever_the_algorithm(most: int) -> None:
     pictures = ((1, 1), (2, 3), (1, most), (5, 6), (most, 7), (most, most))
-    check_ranged(module, [{"h": height, "w": width} for height, width in pictures], threads=2)
-    program = compile(module, cache=False).compiled.program
-    assert program is not None
+    feeds = [{"h": height, "w": width} for height, width in pictures]
+    check_ranged(images_up_to(most), feeds, threads=2)
+
+
+@pytest.mark.parametrize(
+    ("target", "most", "sizes"),
+    [
+        ("x86-64-v3", 8, (2,)),
+        ("x86-64-v3", 40, (4,)),
+        ("x86-64-v4", 8, (2,)),
+        ("x86-64-v4", 40, (2, 4)),
+    ],
+)
+def test_small_and_large_images_go_by_the_algorithm_of_each(
+    target: str, most: int, sizes: tuple[int, ...]
+) -> None:
+    stages = Stages(Options(target=target))
+    program, _ = stages.plan(stages.lower(stages.optimise(images_up_to(most))))
     (step,) = (step for step in program.body if isinstance(step, Stack))
     assert step.plan is not None
-    assert (step.plan.algorithm, step.plan.settings["size"]) == (algorithm, sizes)
+    assert step.plan.algorithm == "direct-or-winograd"
+    assert step.plan.settings["size"] == sizes
 
 
 @pytest.mark.parametrize(
