@@ -23,6 +23,11 @@ class DataFiles:
         self._folder = folder
         self._files = {OWN_FILE: own}
 
+    @staticmethod
+    def none() -> DataFiles:
+        """No files: those of a message that holds its tensors itself."""
+        return DataFiles(memoryview(b""), None)
+
     def bytes_of(self, tensor: TensorProto) -> memoryview:
         """The bytes of a tensor with external data: a view, nothing is read yet."""
         entries = {entry.key: entry.value for entry in tensor.external_data}

@@ -78,7 +78,7 @@ def read_model(source: ModelSource) -> ModelFile:
     """Read a model. Large tensors stay in the file (or the bytes) until someone looks at them."""
     match source:
         case ModelProto():
-            return _checked(source, DataFiles(memoryview(b""), None))
+            return _checked(source, DataFiles.none())
         case Content():
             return _read(source)
         case bytes() | str() | Path():

@@ -203,7 +203,7 @@ def _integers(tensor: TensorProto) -> Sequence[int]:
     if tensor.data_type not in (TensorProto.INT32, TensorProto.INT64):
         return ()
     try:
-        array = tensor_array(tensor, DataFiles(memoryview(b""), None))
+        array = tensor_array(tensor, DataFiles.none())
     except AfterglowError:
         return ()  # whoever imports the tensor reports it
     return [int(number) for number in array.flat]

@@ -72,12 +72,12 @@ def translate_model(proto: ModelProto, files: DataFiles, warn: Callable[[str], N
 
 def translate_function(proto: FunctionProto) -> FunctionDef:
     """A function whose tensors are all in the message itself."""
-    return _Translator(DataFiles(memoryview(b""), None)).function(proto)
+    return _Translator(DataFiles.none()).function(proto)
 
 
 def translate_attribute(proto: AttributeProto) -> AttributeDef:
     """An attribute whose tensors are all in the message itself."""
-    return _Translator(DataFiles(memoryview(b""), None)).attribute(proto)
+    return _Translator(DataFiles.none()).attribute(proto)
 
 
 class _Translator:
